@@ -28,7 +28,6 @@ from pytest_kafkaperf.clusters.admin.admin import (
 )
 from pytest_kafkaperf.clusters.admin.preflight import Preflight
 from pytest_kafkaperf.clusters.admin.wire import Member, group_members
-from pytest_kafkaperf.clusters.brokers.fleet import log_excerpt
 from pytest_kafkaperf.clusters.brokers.run_folders import PREFIX, held
 from pytest_kafkaperf.clusters.child_process import ChildProcess, path_from
 from pytest_kafkaperf.clusters.cluster import Cluster
@@ -37,6 +36,7 @@ from pytest_kafkaperf.clusters.target import MAX_PORT
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError, UsageError, warn
 from pytest_kafkaperf.core.notices import Event, EventKind
 from pytest_kafkaperf.core.signals import without_interrupt
+from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import Unit, format_quantity
 from pytest_kafkaperf.scenarios.fields import Config, Count, MarkerFields, Seconds, Topic
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -122,7 +122,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         """Folder for the application's log and certificates, while it is open."""
         self._log = self._folder / "output.log"
         self._options: Any = {"stop_timeout_s": STOP_TIMEOUT_S, "redact": cluster.access.redact}
-        self._process: ChildProcess | ContainerProcess = ChildProcess(f"application {self}", self._log, **self._options)
+        self._process: ChildProcess | ContainerProcess = ChildProcess(self.program, self._log, **self._options)
         self._kind, _, self._sign = recipe.ready.partition(":") if isinstance(recipe.ready, str) else ("call", "", "")
         self._changing = threading.Lock()
         """Lock held while a process starts or stops (up to 10 s), which prevents a second instance."""
@@ -136,6 +136,11 @@ class Application(contextlib.AbstractContextManager["Application"]):
     def __str__(self) -> str:
         """Return the name."""
         return self._recipe.name or _name_of(self._recipe.image, self._recipe.command)
+
+    @property
+    def program(self) -> str:
+        """The name in messages, such as `application shop`."""
+        return f"application {self}"
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -189,7 +194,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
             if self._recipe.image is not None:
                 from pytest_kafkaperf.clusters.docker.container import container_process  # noqa: PLC0415 - takes 0.3 s
 
-                contained = container_process(f"application {self}", self._recipe.image, self._folder, **self._options)
+                contained = container_process(self.program, self._recipe.image, self._folder, **self._options)
                 self._process = stack.enter_context(contained)
             stack.callback(self.end)
             self.launch()
@@ -227,8 +232,9 @@ class Application(contextlib.AbstractContextManager["Application"]):
     def check(self) -> None:
         """Raise `ApplicationError` with the exit status and the last output lines after an unexpected exit; cheap."""
         if (failure := self._process.failure()) is not None:
-            is_taken = "ddress already in use" in failure or (self._kind == "port" and _accepts(self._sign))
-            raise ApplicationError(f"{self._taken_port()}: {failure}" if is_taken else failure)
+            is_taken = "ddress already in use" in failure.log or (self._kind == "port" and _accepts(self._sign))
+            reason = f"{self._taken_port()}: {failure.reason}" if is_taken else failure.reason
+            raise ApplicationError(reason, log=failure.log, program=self.program)
 
     def launch(self) -> None:
         """Start the process and wait until it is ready, without recording an event.
@@ -261,10 +267,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
             self._group_members(without=members)
             return
         deadline = time.monotonic() + _SESSION_TIMEOUT_S
-        _, left = self._group_members()
-        while members & left.keys() and time.monotonic() < deadline:
+        while members & self._group_members()[1].keys() and time.monotonic() < deadline:
             time.sleep(_MEMBER_POLL_S)
-            _, left = self._group_members()
 
     def _group_members(self, *, without: Collection[str] = ()) -> tuple[str, dict[str, Member]]:
         """Return the state and the members of the application's consumer group; see `group_members`."""
@@ -281,12 +285,12 @@ class Application(contextlib.AbstractContextManager["Application"]):
     def _spawn(self) -> int | None:
         """Start the process and return its id; raises the same errors as `launch`."""
         if self.pid is not None:
-            raise UsageError(f"application {self} is already running; stop it first: stop()")
+            raise UsageError(f"{self.program} is already running; stop it first: stop()")
         if self._kind == "group":
             _, others = self._group_members()
             self._others = {*others}
         elif self._kind == "port" and _accepts(self._sign):
-            raise ApplicationError(f"application {self} cannot be started: {self._taken_port()}")
+            raise ApplicationError(f"{self.program} cannot be started: {self._taken_port()}", program=self.program)
         self._log.unlink(missing_ok=True)
         command = [*map(self._filled, self._recipe.command)]
         own = {name: self._filled(text) for name, text in self._recipe.env.items()}
@@ -300,7 +304,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         except OSError as error:
             is_unknown = isinstance(error, FileNotFoundError) and error.filename == command[0] == Path(command[0]).name
             reason = _NOT_ON_PATH.format(command=command[0]) if is_unknown else error
-            raise UsageError(f"application {self} cannot be started: {reason}") from None
+            raise UsageError(f"{self.program} cannot be started: {reason}") from None
         return self.pid
 
     def _filled(self, text: str) -> str:
@@ -331,11 +335,12 @@ class Application(contextlib.AbstractContextManager["Application"]):
         while (missing := self._missing(deadline)) is not None:
             self.check()
             if self.pid != pid:
-                raise ClusterError(f"application {self} was stopped before it was ready")
+                raise ClusterError(f"{self.program} was stopped before it was ready")
             if time.monotonic() > deadline:
                 within = format_quantity(self._recipe.timeout, Unit.SECONDS)
-                reasons = "; ".join(filter(None, (missing, self._other_groups(), log_excerpt(self.output))))
-                raise ApplicationError(f"application {self} was not ready within {within}: {reasons}")
+                reasons = "; ".join(filter(None, (missing, self._other_groups())))
+                reason = f"{self.program} was not ready within {within}: {reasons}"
+                raise ApplicationError(reason, log=self.output, program=self.program)
             time.sleep(_POLL_S)
 
     def _missing(self, deadline: float) -> str | None:
@@ -365,10 +370,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
         with contextlib.suppress(OSError, ClusterError):
             found = groups_with_members(self.cluster.bootstrap_servers, self.cluster.access)
         others = [group for group in found if group != self._sign]
-        if not others:
-            return ""
-        more = f" and {len(others) - _MOST_GROUPS} more" if len(others) > _MOST_GROUPS else ""
-        return f"groups with members: {', '.join(others[:_MOST_GROUPS])}{more}; check ready="
+        return f"groups with members: {listed(others, _MOST_GROUPS)}; check ready=" if others else ""
 
     def _missing_sign(self) -> str | None:
         """Return the reason why an application that signals readiness with a line or a port is not ready."""
@@ -387,10 +389,11 @@ class Application(contextlib.AbstractContextManager["Application"]):
             taken = sum(member.partitions for member in foreign)
             whose = ", ".join(sorted({f"{member.client_id} at {member.host}" for member in foreign}))
             raise ApplicationError(
-                f"application {self} shares consumer group {self._sign!r} with an instance that the plugin did not "
+                f"{self.program} shares consumer group {self._sign!r} with an instance that the plugin did not "
                 f"start, which processes {taken} of {partitions} partitions ({whose}), so the test would also measure "
                 "that instance; stop it, use another group for the test, or, if it belongs to the test, start it with "
-                f"kafka_app(ready={self._recipe.ready!r}) as well"
+                f"kafka_app(ready={self._recipe.ready!r}) as well",
+                program=self.program,
             )
 
     def _shares_group(self, other: Application) -> bool:

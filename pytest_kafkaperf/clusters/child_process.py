@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from pytest_kafkaperf.clusters.brokers.fleet import TAIL_LINES, log_excerpt
+from pytest_kafkaperf.clusters.brokers.fleet import TAIL_LINES, Exit
 from pytest_kafkaperf.clusters.monitoring.probes import Probe, ProcessProbe
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import ClusterError
@@ -146,7 +146,7 @@ class ChildProcess:
                 ) from None
             supervisor.forget(process.pid)
 
-    def failure(self) -> str | None:
+    def failure(self) -> Exit | None:
         """Return how the process exited on its own, with its last log lines; None if it is running or was stopped."""
         process = self._process
         if process is None or self._stopped:  # during a stop, its children also get time to exit gracefully
@@ -159,7 +159,7 @@ class ChildProcess:
             supervisor.forget(process.pid)
         if process.returncode is None or self._stopped:
             return None
-        return f"{self._name} (pid {process.pid}) {_cause(process.returncode)}; {log_excerpt(self.log_tail())}"
+        return Exit(f"{self._name} (pid {process.pid}) {_cause(process.returncode)}", self.log_tail())
 
     def wait(self, timeout_s: float) -> None:
         """Wait until the process has exited on its own or the time is up."""

@@ -29,12 +29,25 @@ import re
 import warnings
 from collections.abc import Iterable, Sequence
 
+END_OF_LOG = "the end of its log:"
+"""Line above the last lines of a log."""
+
 _MAX_ALIKE = 5
 """Maximum number of suggested names."""
 
 
 class KafkaPerfError(Exception):
     """Base class of the plugin's errors, whose messages are shown without a traceback."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        """The message without the log that it may end with."""
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Further facts, by the name of the constructor's argument."""
+        return {}
 
 
 class UsageError(KafkaPerfError):
@@ -54,7 +67,23 @@ class BaselineError(UsageError):
 
 
 class ClusterError(KafkaPerfError):
-    """Cluster that did not start or is not reachable."""
+    """Cluster that did not start or is not reachable.
+
+    `log` is the end of the log of the program that failed; None if no log explains the error.
+    """
+
+    def __init__(self, reason: str = "", *, log: str | None = None) -> None:
+        super().__init__(reason)
+        self.log = log
+
+    def __str__(self) -> str:
+        """Return the reason and the end of the log."""
+        return with_log(self.reason, self.log)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """The end of the log, if there is one."""
+        return {} if self.log is None else {"log": self.log}
 
 
 class ClusterLostError(ClusterError):
@@ -62,11 +91,30 @@ class ClusterLostError(ClusterError):
 
 
 class ApplicationError(ClusterLostError):
-    """Application under test that did not start, or exited unexpectedly."""
+    """Application under test that did not start, or exited unexpectedly.
+
+    `program` is its name in other messages, such as `application shop`.
+    """
+
+    def __init__(self, reason: str = "", *, log: str | None = None, program: str = "") -> None:
+        super().__init__(reason, log=log)
+        self.program = program
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """The program's name and the end of its log, if there is one."""
+        return super().facts | {"program": self.program}
 
 
 class LoadError(KafkaPerfError):
     """Round that failed."""
+
+
+def with_log(reason: str, log: str | None) -> str:
+    """Append the last lines of a log to a reason; None if no log explains it."""
+    if log is None:
+        return reason
+    return f"{reason}; {END_OF_LOG}\n{log}" if log else f"{reason}; its log is empty"
 
 
 def warn(text: str) -> None:

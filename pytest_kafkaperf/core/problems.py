@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 
-from pytest_kafkaperf.core.errors import ApplicationError, ClusterError
+from pytest_kafkaperf.core.errors import END_OF_LOG, ApplicationError, ClusterError, with_log
 from pytest_kafkaperf.core.units import counted
 
 
@@ -167,7 +167,7 @@ class Cause(Enum):
         ),
     )
     WORKER_FAILED = (ProblemKind.WORKER_FAILED, "{reason}")
-    WORKER_CRASHED = (ProblemKind.WORKER_FAILED, "worker {worker} failed: {error}\n{traceback}")
+    WORKER_CRASHED = (ProblemKind.WORKER_FAILED, "worker {worker} failed: {error}")
     WORKER_LOST = (ProblemKind.WORKER_LOST, "{reason}")
     WORKER_KILLED = (ProblemKind.WORKER_LOST, "worker {worker} did not report within {timeout_s} s and was killed")
     ACTION_FAILED = (ProblemKind.ACTION_FAILED, "{action}: {reason}")
@@ -251,7 +251,8 @@ class Problem:
 
     cause: Cause
     values: Mapping[str, object] = field(default_factory=dict, hash=False)
-    """Values for the placeholders in the cause's text."""
+    """Values for the placeholders in the cause's text, and any of these: `log`, the end of the log of the program that
+    failed, `program`, its name, and `traceback`."""
     metric: str | None = None
     """Metric for which only a lower bound is known because of this problem. The problem does not count if the lower
     bound already exceeds a threshold."""
@@ -263,7 +264,8 @@ class Problem:
     def of(cls, error: ClusterError) -> Problem:
         """Convert a cluster or application error to a problem."""
         ended = isinstance(error, ApplicationError)
-        return cls(Cause.APPLICATION_ENDED if ended else Cause.CLUSTER_ERROR, {"reason": str(error)})
+        cause = Cause.APPLICATION_ENDED if ended else Cause.CLUSTER_ERROR
+        return cls(cause, {"reason": error.reason, **error.facts})
 
     @property
     def kind(self) -> ProblemKind:
@@ -273,19 +275,31 @@ class Problem:
     @property
     def fact(self) -> str:
         """Place and problem, without advice or a possible explanation."""
-        return self._placed(self.cause.text.format_map(self.values))
+        return "\n".join(filter(None, (with_log(self._message, self._log), self._traceback)))
 
     @property
     def sentence(self) -> str:
-        """The first line of the fact, without the clause that introduces further lines."""
-        first, *others = self.fact.split("\n")
-        return first.rpartition("; ")[0] if others and first.endswith(":") and "; " in first else first
+        """The first line of the fact, without the end of a log."""
+        return self._message.partition("\n")[0]
 
     @property
     def details(self) -> tuple[str, ...]:
-        """The rest of the fact, such as the end of a log; empty if the fact is one sentence."""
-        rest = self.fact.removeprefix(self.sentence)
-        return tuple(rest.removeprefix("; ").removeprefix("\n").split("\n")) if rest else ()
+        """The other lines of the fact, such as the end of a log or a traceback."""
+        log = f"{END_OF_LOG}\n{self._log}" if self._log else ""
+        others = filter(None, (self._message.partition("\n")[2], log, self._traceback))
+        return tuple(line for text in others for line in text.split("\n"))
+
+    @property
+    def _message(self) -> str:
+        return self._placed(self.cause.text.format_map(self.values))
+
+    @property
+    def _log(self) -> str | None:
+        return None if "log" not in self.values else str(self.values["log"])
+
+    @property
+    def _traceback(self) -> str:
+        return str(self.values.get("traceback", ""))
 
     @property
     def advice(self) -> str:

@@ -144,7 +144,8 @@ class PeerSide:
             if message["do"] != "run":  # the test has already ended on its own
                 ended = "\n".join(self._texts) if message["do"] != "stop" else ""
                 error = f"the test has already ended in that revision: {ended}"
-                self._channel.send(id=message["id"], ended=ended, state=None, error=error, kind="ClusterLostError")
+                lost = {"error": error, "kind": "ClusterLostError", "facts": {}}
+                self._channel.send(id=message["id"], ended=ended, state=None, **lost)
                 continue
             (nodeid, following), promised = message["arguments"], following
             self._running, self._stop = message["id"], 0
@@ -195,8 +196,9 @@ class PeerSide:
             reply = {"value": _do(side, message["do"], message["arguments"]), "state": _state(side)}
         except BaseException as error:  # noqa: BLE001 - the other side reports it, even pytest.fail()
             kind = type(error).__name__
-            text = str(error) if isinstance(error, KafkaPerfError) else f"{kind}: {error}"
-            reply |= {"error": text, "kind": kind}
+            reply |= {"error": f"{kind}: {error}", "kind": kind, "facts": {}}
+            if isinstance(error, KafkaPerfError):
+                reply |= {"error": error.reason, "facts": error.facts}
         self._channel.send(id=message["id"], **reply)
 
     def _overlap(self, applications: Sequence[Application] = ()) -> str | None:

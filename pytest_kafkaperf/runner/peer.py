@@ -29,7 +29,6 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from pytest_kafkaperf.clusters.brokers.fleet import log_excerpt
 from pytest_kafkaperf.clusters.child_process import ChildProcess, path_from
 from pytest_kafkaperf.clusters.monitoring import probes
 from pytest_kafkaperf.clusters.monitoring.readings import Key
@@ -236,7 +235,7 @@ class Peer:
         self._update(reply["state"])
         if "error" in reply:
             kind = getattr(errors, reply["kind"], ClusterError)
-            raise kind(f"{self._name}: {reply['error']}")
+            raise kind(f"{self._name}: {reply['error']}", **reply["facts"])
         return reply["value"]
 
     def close(self) -> None:
@@ -332,13 +331,13 @@ class Peer:
         try:
             return reply.result(timeout_s)
         except (EOFError, TimeoutError) as error:
-            log = log_excerpt(self._process.log_tail())
+            log = self._process.log_tail()
             how = "has exited" if isinstance(error, EOFError) else f"{what} within {timeout_s:.0f} s"
             if self._channel.skipped:
                 how += f" (something there wrote {counted(self._channel.skipped, 'line')} into the connection)"
             if timeout_s >= _HELLO_TIMEOUT_S:
                 self._channel.close()  # the peer hangs, so later tests should not wait for it
-            raise ClusterLostError(f"{self._name} {how}; {log}") from None
+            raise ClusterLostError(f"{self._name} {how}", log=log) from None
 
     def _read(self) -> None:
         """Deliver replies to waiting requests until the connection is closed."""

@@ -235,7 +235,7 @@ class SharedClusters:
             except (ClusterError, UsageError) as error:
                 if not wanted.role:
                     raise
-                raise type(error)(f"{wanted.role}: {error}") from None
+                raise type(error)(f"{wanted.role}: {error.reason}", **error.facts) from None
             self._running[wanted] = cluster, stack.pop_all()
         return cluster
 

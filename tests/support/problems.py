@@ -16,7 +16,7 @@ class ToldProblem(Problem):
     words: str = ""
 
     @property
-    def fact(self) -> str:
+    def _message(self) -> str:
         """The text without advice."""
         return self._placed(self.words.partition(";")[0])
 

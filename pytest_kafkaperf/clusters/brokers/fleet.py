@@ -15,7 +15,7 @@ from pytest_kafkaperf.clusters.admin.wire import create_scram_user
 from pytest_kafkaperf.clusters.brokers.config import USER, Security
 from pytest_kafkaperf.clusters.monitoring.probes import Probe
 from pytest_kafkaperf.clusters.monitoring.readings import Key
-from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, UsageError
+from pytest_kafkaperf.core.errors import ClusterError, UsageError
 from pytest_kafkaperf.core.notices import Event, EventKind
 
 STOP_TIMEOUT_S = 30
@@ -25,9 +25,14 @@ TAIL_LINES = 20
 """Number of lines from a broker's log that an error message shows."""
 
 
-def log_excerpt(tail: str) -> str:
-    """Describe the last lines of a log for an error message."""
-    return f"the end of its log:\n{tail}" if tail else "its log is empty"
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """Exit of a program that nothing stopped."""
+
+    reason: str
+    """The program and the cause, such as `broker 1 (pid 7) exited with status 1`."""
+    log: str
+    """The last lines of its log."""
 
 
 class Server(Protocol):
@@ -229,15 +234,16 @@ def launched(make: Callable[[], Fleet], *, what: str) -> Iterator[Fleet]:
             except ClusterError as error:
                 if attempt < _ATTEMPTS and any(sign in str(error) for sign in _PORT_TAKEN):
                     continue
-                raise ClusterError(f"{what} did not start: {_with_logs(error, fleet)}") from None
+                raise ClusterError(f"{what} did not start: {error.reason}", log=_log_of(error, fleet)) from None
             yield fleet
             return
 
 
-def _with_logs(error: ClusterError, fleet: Fleet) -> str:
-    """Return the error's text with the end of each broker's log, unless the text already contains one."""
-    if isinstance(error, ClusterLostError):
-        return str(error)
+def _log_of(error: ClusterError, fleet: Fleet) -> str | None:
+    """Return the end of the log of the broker that failed or, if that is unknown, of all brokers' logs."""
+    if error.log is not None:
+        return error.log
     tails = {broker: server.log_tail() for broker, server in fleet.servers.items()}
-    logs = "".join(f"\nthe end of the log of broker {broker}:\n{tail}" for broker, tail in tails.items() if tail)
-    return f"{error}{logs}"
+    if len(tails) == 1:
+        return next(iter(tails.values()))
+    return "\n".join(f"broker {broker}:\n{tail}" for broker, tail in tails.items() if tail)

@@ -247,7 +247,7 @@ class Process(ChildProcess):
 
         """
         if (failure := self.failure()) is not None:
-            raise ClusterLostError(failure)
+            raise ClusterLostError(failure.reason, log=failure.log)
 
     def probes(self) -> Sequence[Probe]:
         """Return the process's probe and, if there is a JMX exporter, the exporter's probe."""

@@ -20,7 +20,7 @@ from testcontainers.core.container import Reaper
 from testcontainers.core.transferable import build_transfer_tar
 
 from pytest_kafkaperf.clusters.brokers.distribution import cache_folder
-from pytest_kafkaperf.clusters.brokers.fleet import STOP_TIMEOUT_S, TAIL_LINES, log_excerpt
+from pytest_kafkaperf.clusters.brokers.fleet import STOP_TIMEOUT_S, TAIL_LINES, Exit
 from pytest_kafkaperf.clusters.brokers.run_folders import is_alive, run_folder
 from pytest_kafkaperf.clusters.docker.daemon import FAILURES, connection, get_image, reason_of
 from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, ExporterProbe, Probe
@@ -88,13 +88,13 @@ class Container:
     def check(self) -> None:
         """Raise ClusterLostError, with the cause and the last log lines, if the container has exited or was removed."""
         if (failure := self.failure()) is not None:
-            raise ClusterLostError(failure)
+            raise ClusterLostError(failure.reason, log=failure.log)
 
-    def failure(self) -> str | None:
+    def failure(self) -> Exit | None:
         """Return how the container exited, with its last log lines; None if it is running."""
         ending = self.ending
         container = f"{self._name} (container {self._container.short_id})"
-        return None if ending is None else f"{container} {ending}; {log_excerpt(self.log_tail())}"
+        return None if ending is None else Exit(f"{container} {ending}", self.log_tail())
 
     @property
     def ending(self) -> str | None:
@@ -273,7 +273,7 @@ class ContainerProcess(Container):
             self.pid = None
             super().stop(kill=kill)
 
-    def failure(self) -> str | None:
+    def failure(self) -> Exit | None:
         """Return how the container exited on its own, with its last log lines; None if it is running or was stopped."""
         return None if self.pid is None else super().failure()
 

@@ -58,7 +58,7 @@ def _compared_own_topic(load: LoadReport, run: LoadRun, pool: WorkerPool, before
     except TopicGoneError:
         return _without_topic(run.topic)
     except ClusterError as error:
-        return LogComparison(audit=Unaudited(str(error)))
+        return LogComparison(audit=Unaudited(error.reason))
     growth = _growth(before, after)
     audit = _audit(load, run, pool, before, after) if load.is_in_doubt(growth) else None
     return LogComparison(growth=growth, audit=audit)
@@ -135,7 +135,7 @@ def _audited_shared_topic(load: LoadReport, run: LoadRun, pool: WorkerPool, befo
         try:
             after = run.admin.end_offsets(run.topic, len(before))
         except ClusterError as error:
-            return LogComparison(audit=Unaudited(str(error)))
+            return LogComparison(audit=Unaudited(error.reason))
         found = _audit(load, run, pool, before, after)
         if isinstance(found, Unaudited):
             return LogComparison(audit=found)

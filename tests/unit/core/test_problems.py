@@ -192,7 +192,9 @@ def test_a_place_names_what_is_known_of_it(place: Place, text: str) -> None:
 def test_an_error_of_an_application_is_not_one_of_the_cluster() -> None:
     """An owner of the cluster need not look at it."""
     assert Problem.of(ClusterError("x")) == Problem(Cause.CLUSTER_ERROR, {"reason": "x"})
-    assert Problem.of(ApplicationError("x")) == Problem(Cause.APPLICATION_ENDED, {"reason": "x"})
+    ended = Problem.of(ApplicationError("x", log="line 1", program="application shop"))
+    values = {"reason": "x", "log": "line 1", "program": "application shop"}
+    assert ended == Problem(Cause.APPLICATION_ENDED, values)
 
 
 def test_an_event_tells_what_happened_to_whom() -> None:
@@ -202,21 +204,33 @@ def test_an_event_tells_what_happened_to_whom() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "sentence", "details"),
+    ("log", "fact", "details"),
     [
+        (None, "shop exited", ()),
+        ("", "shop exited; its log is empty", ()),
         (
+            "Error:\n\n  x",
             "shop exited; the end of its log:\nError:\n\n  x",
-            "shop exited",
             ("the end of its log:", "Error:", "", "  x"),
         ),
-        ("shop exited; its log is empty", "shop exited; its log is empty", ()),
-        ("no answer:\n\nx", "no answer:", ("", "x")),
     ],
 )
-def test_a_log_is_separate_from_the_sentence_about_it(reason: str, sentence: str, details: tuple[str, ...]) -> None:
+def test_a_log_is_separate_from_the_sentence_about_it(log: str | None, fact: str, details: tuple[str, ...]) -> None:
     """A summary in one line must not end with the introduction of a log that is not there."""
-    problem = Problem(Cause.APPLICATION_ENDED, {"reason": reason})
-    assert (problem.sentence, problem.details) == (sentence, details)
+    problem = Problem.of(ClusterError("shop exited", log=log))
+    assert (problem.sentence, problem.fact, problem.details) == ("shop exited", fact, details)
+
+
+def test_a_traceback_is_separate_from_the_sentence_about_it() -> None:
+    """A summary shows only the error."""
+    problem = Problem(Cause.WORKER_CRASHED, {"worker": 3, "error": "KeyError: 5", "traceback": "line 1\nline 2"})
+    assert (problem.sentence, problem.details) == ("worker 3 failed: KeyError: 5", ("line 1", "line 2"))
+
+
+def test_a_message_of_several_lines_starts_with_a_sentence() -> None:
+    """Such as pytest's explanation of a test that another revision could not collect."""
+    problem = Problem.of(ClusterError("no such test:\n\nx"))
+    assert (problem.sentence, problem.details) == ("no such test:", ("", "x"))
 
 
 def test_problems_that_differ_only_in_their_round_are_one() -> None:

@@ -134,8 +134,7 @@ def test_an_invalid_test_states_its_first_problem_and_what_to_do() -> None:
 
 def test_the_last_lines_of_a_log_stay_lines() -> None:
     """Thirty of them in one paragraph cannot be read."""
-    text = "shop exited with status 1; the end of its log:\nTraceback:\n  x()"
-    ended = Problem(Cause.APPLICATION_ENDED, {"reason": text})
+    ended = Problem(Cause.APPLICATION_ENDED, {"reason": "shop exited with status 1", "log": "Traceback:\n  x()"})
     found = bare_result(*one_of_each()[0].trials, verdict=Verdict.INVALID, problems=(ended,))
     assert str(failure_of(found, strict=False)).splitlines() == [
         "test_ingest could not be measured: shop exited with status 1",

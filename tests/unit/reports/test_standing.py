@@ -77,7 +77,7 @@ BROKEN = Check(
     reasons=(Reason("why"),),
 )
 COLD = Problem(Cause.COLD_BROKER, {"names": "broker 1", "cold": 1, "rounds": Count(3, "round"), "most": 0.5})
-LATE = Problem(Cause.LOSSES_UNKNOWN, {"reason": "no answer\nlong log"})
+LATE = Problem(Cause.LOSSES_UNKNOWN, {"reason": "no answer"})
 
 
 @pytest.mark.parametrize(

@@ -284,7 +284,7 @@ def test_a_commit_interval_matters_only_near_a_threshold(limit: str, line: list[
 def test_the_table_does_not_repeat_what_a_failure_message_shows() -> None:
     """pytest prints that message right above; without it, nothing is lost."""
     slow, gone = one_of_each()[1], one_of_each()[4]
-    ended = Problem(Cause.APPLICATION_ENDED, {"reason": "shop exited; the end of its log:\nTraceback:\n  x()"})
+    ended = Problem(Cause.APPLICATION_ENDED, {"reason": "shop exited", "log": "Traceback:\n  x()"})
     gone = dataclasses.replace(gone, problems=(ended,))
     ends = {each.nodeid: ending(each.nodeid, "failed", by_verdict=True) for each in (slow, gone)}
     texts = ("changed: ", "intended? accept it with: ", "the end of its log:", "Traceback")

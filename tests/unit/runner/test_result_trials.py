@@ -6,8 +6,9 @@ import dataclasses
 
 import pytest
 
+from pytest_kafkaperf.core.errors import ApplicationError, ClusterError
 from pytest_kafkaperf.core.notices import Notice, Remark
-from pytest_kafkaperf.core.problems import Cause, Problem, ProblemKind
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import Count
 from pytest_kafkaperf.runner.result import MOST_INVALIDATED, Trial, judged, problems_of, shows_end, warnings_of
 from pytest_kafkaperf.runner.rounds.round import Round
@@ -49,8 +50,7 @@ def test_a_warning_of_the_other_side_says_so_unless_it_is_about_this_machine() -
 
 def test_an_application_that_has_ended_explains_why_it_could_not_be_read() -> None:
     """Nobody needs two lines about the same crash."""
-    reason = "application shop (pid 7) exited with status 3; the end of its log:\nTraceback"
-    ended = Problem(Cause.APPLICATION_ENDED, {"reason": reason})
+    ended = Problem.of(ApplicationError("it exited with status 3", log="Traceback", program="application shop"))
     unread, other = (
         Notice(Remark.NEVER_READ, {"program": program, "probe": "process", "reason": "process 7 not found"})
         for program in ("application shop", "broker 1")
@@ -62,8 +62,8 @@ def test_an_application_that_has_ended_explains_why_it_could_not_be_read() -> No
 
 def test_the_end_of_an_application_is_shown_only_by_its_own_problem() -> None:
     """The output of another application is still worth showing."""
-    ended = Problem(Cause.APPLICATION_ENDED, {"reason": "application shop (pid 7) exited with status 3"}).of_round(1)
-    other = Problem(Cause.CLUSTER_ERROR, {"reason": "application mail (pid 8) does not answer"})
+    ended = Problem.of(ApplicationError("it exited with status 3", program="application shop")).of_round(1)
+    other = Problem.of(ClusterError("application mail (pid 8) does not answer"))
     programs = ("application shop", "application sho", "application mail")
     assert [shows_end([ended, other], program) for program in programs] == [True, False, False]
 
