@@ -39,6 +39,12 @@ class Metric:
         """True for a custom metric."""
         return self.name not in _PLUGINS
 
+    @property
+    def worse(self) -> str:
+        """Word for a change for the worse: `slower` for a duration, or a rate for which higher is better."""
+        is_rate = self.unit.endswith("/s") and self.better == "higher"
+        return "slower" if is_rate or self.unit == Unit.SECONDS else "worse"
+
     def aggregate(self, values: Sequence[float]) -> float:
         """Aggregate the values of at least one round into the test's value."""
         match self.over_rounds:

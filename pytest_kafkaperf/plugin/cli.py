@@ -25,7 +25,7 @@ from pytest_kafkaperf.core.text import file_of, printable
 from pytest_kafkaperf.core.units import Unit, counted, parse
 from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
 from pytest_kafkaperf.plugin.options import OPTIONS
-from pytest_kafkaperf.plugin.starter import NEXT_STEPS, start
+from pytest_kafkaperf.plugin.starter import NEXT_STEPS, WORKFLOW_STEPS, start
 from pytest_kafkaperf.reports import terminal
 from pytest_kafkaperf.reports.columns import Paper
 from pytest_kafkaperf.reports.compare import compare_reports, read_report
@@ -220,7 +220,8 @@ def _init(given: argparse.Namespace, _: Paper) -> _Output:
     missing = started.missing
     if missing is not None:
         lines += [f"add to {missing.file}, under {missing.section}:", *(f"  {line}" for line in missing.lines)]
-    steps = [f"{number}. {step}" for number, step in enumerate(NEXT_STEPS[given.audience], start=1)]
+    texts = [*NEXT_STEPS[given.audience], *(WORKFLOW_STEPS[given.audience] if given.workflow else ())]
+    steps = [f"{number}. {step}" for number, step in enumerate(texts, start=1)]
     return [*lines, "", "next steps:", *steps], _DONE
 
 
@@ -326,6 +327,8 @@ def _compare(given: argparse.Namespace, paper: Paper) -> _Output:
         lines += terminal.render_note(f"changed: {', '.join(each.shown() for each in changed)}", paper)
     for test in (*compared.tests, *(each for each in compared.new if each.fails)):
         lines += ["", *terminal.render_compared(test, paper)]
+    ranges = terminal.explain_range([check for test in compared.tests for check in test.checks])
+    lines += ["", *terminal.wrapped(ranges, paper)] if ranges else []
     rest = terminal.render_unmatched(compared)
     status = int(compared.fails) if compared.tests else _FAILED
     if compared.judges_nothing and not compared.fails:

@@ -27,6 +27,15 @@ NEXT_STEPS: Mapping[Audience, tuple[str, ...]] = {
 }
 """Steps for using the written files, which the command prints."""
 
+WORKFLOW_STEPS: Mapping[Audience, tuple[str, ...]] = {
+    "service": (
+        "set BUILD in .github/workflows/kafka-performance.yml to the command that builds your service",
+        "remove the # before the threshold with `baseline` in tests/perf/test_service_sla.py",
+    ),
+    "cluster": (),
+}
+"""Further steps after `--workflow`."""
+
 _TEMPLATES = importlib.resources.files(__package__).joinpath("templates")
 _SUFFIX = ".template"
 _HERE = PurePosixPath()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pytest_kafkaperf.core.metrics import metric
 from pytest_kafkaperf.core.problems import merged
 from pytest_kafkaperf.core.text import printable, without_file
-from pytest_kafkaperf.core.units import Unit, counted, short_change
+from pytest_kafkaperf.core.units import counted, short_change
 from pytest_kafkaperf.reports.remedy import NextStep, acceptance_of, reasons_undecided, remedy_of
 from pytest_kafkaperf.reports.wording import bounded, changes_of, digits_of, range_of, short
 from pytest_kafkaperf.runner.result import Result, judged
@@ -133,15 +133,7 @@ def _severity(check: Check) -> tuple[int, bool]:
 def _regression(check: Check, result: Result) -> str:
     """Return a text such as `got slower: produce.latency.p50 3.04 ms, was 1.96 ms (+55%, range +50…+60%; ...)`."""
     before = "" if check.baseline is None else f", was {short(check.baseline, metric(check.metric).unit)}"
-    verb = "slower" if is_speed(check.metric) else "worse"
-    return f"got {verb}: {check.metric} {_measured(check, result)}{before}{_by_how_much(check)}"
-
-
-def is_speed(name: str) -> bool:
-    """Return True if a metric is a duration, or a rate for which higher is better."""
-    subject = metric(name)
-    is_rate = subject.unit.endswith("/s") and subject.better == "higher"
-    return is_rate or subject.unit == Unit.SECONDS
+    return f"got {metric(check.metric).worse}: {check.metric} {_measured(check, result)}{before}{_by_how_much(check)}"
 
 
 def _by_how_much(check: Check) -> str:

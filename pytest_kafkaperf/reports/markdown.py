@@ -99,11 +99,16 @@ class _Table:
         """The column titles."""
 
     def rows(self, outcome: Outcome, *, are_met: bool) -> str:
-        """Return a row for each of a test's thresholds with a value: for those that are met, or for all others."""
+        """Return a row for each of a test's thresholds with a value: for those that are met, or for all others.
+
+        In a test that passed, metrics that have clearly become worse count among the others.
+        """
         result = outcome.result
         if result is None:
             return ""
-        shown = [each for each in result.checks if each.outcome.needs_reason != are_met and each.observed is not None]
+        shown = [
+            each for each in result.checks if _stands_first(each, outcome) != are_met and each.observed is not None
+        ]
         return "".join(line_of(self._cells(each, result)) for each in shown)
 
     def _cells(self, check: Check, result: Result) -> Iterator[str]:
@@ -116,6 +121,11 @@ class _Table:
         if self._has_baseline:
             yield text(f"{row.change} ({row.interval})" if row.interval else row.change or _NONE)
         yield f"{text(_allowed(check))}{', not judged' if check.outcome is Verdict.MEASURED else ''}"
+
+
+def _stands_first(check: Check, outcome: Outcome) -> bool:
+    """Return True for a threshold that is not met and, in a test that passed, for a metric that has become worse."""
+    return check.outcome.needs_reason or (outcome.state.is_good and check.is_worse_within_limit)
 
 
 def _allowed(check: Check) -> str:

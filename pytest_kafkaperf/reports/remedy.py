@@ -10,7 +10,7 @@ from pytest_kafkaperf.core.text import shown_value
 from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.runner.settings import Revision
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
-from pytest_kafkaperf.verdict.reasons import Obstacle
+from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +74,17 @@ def acceptance_of(result: Result) -> NextStep:
     return NextStep(label="intended? accept it with:", command=command)
 
 
+_COMPARE_INSTEAD = "compare with this branch's base (--kafka-compare=git:merge-base)"
+
+
 def _remedy(result: Result) -> tuple[str, ...]:
     """Return the advice, and the options of the suggested command."""
     if result.revision is not None and _is_incomparable(result):
         return _remedy_of_incomparable(result.revision)
-    if obstacle_of(result) is not None and result.rounds:
-        return "make one", "--kafka-update-baselines"
+    missing = obstacle_of(result)
+    if missing is not None and result.rounds:
+        has_none = missing.kind is ObstacleKind.NO_BASELINE
+        return f"{_COMPARE_INSTEAD}, or make one" if has_none else "make one", "--kafka-update-baselines"
     if result.partial or not result.rounds:
         return "give it more time", "--kafka-time-budget=1h"
     return _remedy_of_noise(result)

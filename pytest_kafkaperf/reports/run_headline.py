@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from enum import Enum
 
 from pytest_kafkaperf.core.environment import SHORT_HASH
+from pytest_kafkaperf.core.metrics import metric
+from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import counted
-from pytest_kafkaperf.reports.headline import is_speed, is_undecided
+from pytest_kafkaperf.reports.headline import is_undecided
 from pytest_kafkaperf.reports.wording import failure_next_to, remark_of
 from pytest_kafkaperf.runner.result import Ending, Result, RunResult, unmeasured
-from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 
 class State(Enum):
@@ -107,7 +109,16 @@ def run_headline(outcomes: Sequence[Outcome], base: str) -> str:
     parts += [f"{number} {_phrase(*key, number, worse=worse, base=base)}" for key, number in others]
     if base and State.REGRESSED not in {state for state, _ in shown}:
         parts.append(f"compared with {base}")
-    return ", ".join(parts)
+    all_good = all(state.is_good for state, _ in shown)
+    return "; ".join(filter(None, (", ".join(parts), _within_limit(outcomes) if all_good else "")))
+
+
+def _within_limit(outcomes: Sequence[Outcome]) -> str:
+    """Return the metrics that have become worse within the limit, as in `e2e.latency.p50 is slower but within ...`."""
+    allowed = [check for check in _checks_of(outcomes) if check.is_worse_within_limit]
+    names = list(dict.fromkeys(check.metric for check in allowed))
+    verb = "is" if len(names) == 1 else "are"
+    return f"{listed(names)} {verb} {_word_for(allowed)}, but within the limit" if names else ""
 
 
 def _phrase(state: State, tolerated: str, number: int, *, worse: str, base: str) -> str:
@@ -119,9 +130,17 @@ def _phrase(state: State, tolerated: str, number: int, *, worse: str, base: str)
 
 def _worse(outcomes: Sequence[Outcome]) -> str:
     """Return `slower` if all regressions concern durations or rates, otherwise `worse`."""
-    checks = [check for each in outcomes if each.result is not None for check in each.result.checks]
-    are_speeds = all(is_speed(each.metric) for each in checks if each.outcome is Verdict.REGRESSED)
-    return "slower" if are_speeds else "worse"
+    regressed = [check for check in _checks_of(outcomes) if check.outcome is Verdict.REGRESSED]
+    return _word_for(regressed)
+
+
+def _checks_of(outcomes: Sequence[Outcome]) -> list[Check]:
+    return [check for each in outcomes if each.result is not None for check in each.result.checks]
+
+
+def _word_for(checks: Sequence[Check]) -> str:
+    words = {metric(each.metric).worse for each in checks}
+    return "worse" if "worse" in words else "slower"
 
 
 def _without_result(ending: Ending) -> Outcome:

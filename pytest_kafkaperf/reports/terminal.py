@@ -38,7 +38,7 @@ from pytest_kafkaperf.runner.result import Result, RunResult, unmeasured
 from pytest_kafkaperf.runner.rounds.round import StepOutcome
 from pytest_kafkaperf.runner.settings import Revision
 from pytest_kafkaperf.verdict.baseline_file import BaselineRecord
-from pytest_kafkaperf.verdict.outcome import Verdict
+from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 _STEP_STYLES = {
     StepOutcome.HELD: "green",
@@ -182,7 +182,8 @@ def summary_lines(run: RunResult, paper: Paper, *, verbose: bool, failures: bool
             lines += ["", f"{names[result.nodeid]}{which}", *render_latency_curve(curve, paper).splitlines()]
     if verbose and len(results) > 1:
         lines += ["", *render_spans(results, paper).splitlines()]
-    notes = wrapped([*_explain_range(results), *tolerated(results, endings), *render_notes(run)], paper)
+    compared = [check for result in results if is_compared(result) for check in result.checks]
+    notes = wrapped([*explain_range(compared), *tolerated(results, endings), *render_notes(run)], paper)
     lines += ["", *notes] if notes and lines else notes
     if not results:
         return lines
@@ -190,9 +191,8 @@ def summary_lines(run: RunResult, paper: Paper, *, verbose: bool, failures: bool
     return [*lines, count_verdicts([result.verdict for result in results], not_measured=not_measured)]
 
 
-def _explain_range(results: Sequence[Result]) -> list[str]:
+def explain_range(checks: Sequence[Check]) -> list[str]:
     """Return a line that explains the column `range`, if any row has a range."""
-    checks = [check for result in results if is_compared(result) for check in result.checks]
     side_by_side = {bool(check.trials) for check in checks if check.interval is not None}
     if not side_by_side:
         return []

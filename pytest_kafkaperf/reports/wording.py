@@ -288,7 +288,11 @@ def _whys(result: Result, *, verbose: bool, explained: bool) -> Iterator[str]:
         elif check.outcome.needs_reason or check.rerun:
             yield "" if has_ended and check.observed is None else check.reason
         else:
-            yield ""
+            yield _why_within(check)
+
+
+def _why_within(check: Check) -> str:
+    return f"{metric(check.metric).worse}, but within the limit" if check.is_worse_within_limit else ""
 
 
 def _allowed(check: Check) -> str:

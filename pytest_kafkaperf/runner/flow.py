@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.cluster import Cluster
-from pytest_kafkaperf.core.environment import Change, commit_change, differences
+from pytest_kafkaperf.core.environment import DIRTY, Change, Part, commit_change, differences
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.spans import Span
@@ -206,14 +206,22 @@ def _result(
 def _changes(test: PerfTest, cluster: Cluster, baseline: Baseline, run: PerfRun) -> tuple[Change, ...]:
     """Return the code, broker and machine differences from the baseline."""
     if isinstance(baseline, LiveBaseline):
-        code = () if baseline.revision is None else commit_change(baseline.revision.commit, run.commit)
         facts = differences(baseline.side.cluster.fingerprint, cluster.fingerprint)
-        return (*code, *baseline.changes, *facts)
+        return (*_code_change(baseline, run.commit), *baseline.changes, *facts)
     stored = baseline.rounds
     has_app = test.scenario.output_topic or test.scenario.watch_group or run.clusters.applications_on(cluster)
     code = commit_change(stored.commit, run.commit) if has_app else ()
     facts = differences(stored.fingerprint, cluster.fingerprint) if stored.fingerprint else ()
     return (*code, *facts)
+
+
+def _code_change(baseline: LiveBaseline, commit: str | None) -> tuple[Change, ...]:
+    """Return the difference between the commits of both sides, unless the changes already name these commits."""
+    if baseline.revision is None:
+        return ()
+    are_named = any(change.of is Part.CODE for change in baseline.changes)
+    is_clean = commit is not None and not commit.endswith(DIRTY)
+    return () if are_named and is_clean else commit_change(baseline.revision.commit, commit)
 
 
 def _remarked(result: Result, baseline: Baseline, own: Side) -> Result:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pytest_kafkaperf.core.metrics import metric
 from pytest_kafkaperf.core.notices import Notice, NoticeKind
 from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.verdict.reasons import Obstacle, Reason, joined
@@ -79,6 +80,10 @@ class Finding:
         return joined(self.reasons)
 
 
+_NOTEWORTHY = 0.05
+"""Smallest change that reports mention although it is allowed, as a ratio."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """The result of one threshold. Values are in the metric's base unit; None if there is no value."""
@@ -129,6 +134,15 @@ class Check:
     def reason(self) -> str:
         """All reasons as one text."""
         return joined(self.reasons)
+
+    @property
+    def is_worse_within_limit(self) -> bool:
+        """True if a threshold relative to the baseline is met although the metric has clearly become worse."""
+        if self.outcome is not Verdict.PASSED or not self.is_relative or self.change is None or self.interval is None:
+            return False
+        low, high = self.interval
+        is_worse = low > 0 if metric(self.metric).better == "lower" else high < 0
+        return is_worse and abs(self.change) >= _NOTEWORTHY
 
     @property
     def obstacle(self) -> Obstacle | None:

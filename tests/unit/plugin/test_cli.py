@@ -357,6 +357,9 @@ def written(folder: Path, **reports: Any) -> None:
         (folder / f"{name}.json").write_text(json.dumps(content))
 
 
+RANGE = "range: where the true change lies, with 95% confidence, on other days as well"
+
+
 def test_compare_shows_a_regression_and_fails(kafkaperf: Command, tmp_path: Path) -> None:
     """The exit status is what CI reads, the table what people read."""
     written(tmp_path, base=report(perftest()), head=report(perftest(1.5), kafka="4.1.1"))
@@ -372,6 +375,8 @@ def test_compare_shows_a_regression_and_fails(kafkaperf: Command, tmp_path: Path
         "  produce.latency.p99: +50.0% against the baseline; the threshold is +10.0%;\n"
         "    noise can explain up to +44.0% (baseline of 1 day)\n"
         "\n"
+        f"{RANGE}\n"
+        "\n"
         "head fails: 1 regressed\n",
         "",
     )
@@ -386,6 +391,8 @@ def test_compare_passes_and_names_new_tests(kafkaperf: Command, tmp_path: Path) 
         "✓ PASSED  tests/perf/test_orders.py::test_ingest",
         "  threshold                                measured  baseline  change     range",
         "  ✓ produce.latency.p99 <= baseline + 10%     10 ms     10 ms      0%  -27…+37%",
+        "",
+        RANGE,
         "",
         "only in head: a.py::new",
     ]
@@ -415,6 +422,8 @@ def test_compare_fails_for_all_that_failed_in_the_head_run(kafkaperf: Command, t
         "  the test failed in the head run, but not because of its verdict: see the",
         "    output of that run",
         "",
+        RANGE,
+        "",
         "only in base: a.py::gone (skipped: needs root)",
         "only in base: a.py::gone_2",
         "measured nothing in head: a.py::new (error: no database)",
@@ -443,6 +452,8 @@ def test_an_obstacle_of_all_limits_is_told_once(kafkaperf: Command, tmp_path: Pa
         "  ? produce.latency.p99 <= baseline + 10%     15 ms     10 ms    +50%  +10…+105%",
         "  produce.throughput, produce.latency.p99: the base report is from environment",
         "    'ci', not 'laptop'; the change is shown but not judged",
+        "",
+        RANGE,
     ]
 
 

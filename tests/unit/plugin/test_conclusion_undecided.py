@@ -70,10 +70,12 @@ def test_the_command_has_the_options_of_the_run() -> None:
     new = result("test_new", "produce.throughput >= baseline - 10%")
     command = "pytest tests/perf/test_orders.py::test_new --kafka-cluster=local:4.0.0 --kafka-brokers=3"
     new = dataclasses.replace(new, options={"cluster": "local:4.0.0", "brokers": "3"})
-    assert undecided(new) == (
-        f"test_new could not be decided: no baseline for this test; make one: {command} --kafka-update-baselines"
+    advice = (
+        "compare with this branch's base (--kafka-compare=git:merge-base), or make one: "
+        f"{command} --kafka-update-baselines"
     )
-    assert [row.why for row in rows_of(new, verbose=True)] == [f"make one: {command} --kafka-update-baselines"]
+    assert undecided(new) == f"test_new could not be decided: no baseline for this test; {advice}"
+    assert [row.why for row in rows_of(new, verbose=True)] == [advice]
 
 
 def test_a_command_on_a_cluster_that_others_use_is_one_that_it_takes() -> None:

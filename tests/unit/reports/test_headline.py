@@ -21,6 +21,9 @@ from tests.support.results import bare_result, one_of_each, regression, result, 
 RELATIVE = "produce.latency.p99 <= baseline + 20%"
 
 
+COMPARE = "compare with this branch's base (--kafka-compare=git:merge-base)"
+
+
 def headline(result: Result, *, strict: bool = False) -> Headline:
     found = headline_of(result, strict=strict)
     assert found is not None
@@ -157,10 +160,10 @@ def test_only_strict_fails_what_could_not_be_decided() -> None:
     assert failure_of(new, strict=False) is None
     assert headline(new) == Headline(
         sentence="test_new could not be decided: no baseline for this test",
-        next_step=NextStep(label="make one:", command=command),
+        next_step=NextStep(label=f"{COMPARE}, or make one:", command=command),
     )
     assert failure_of(new, strict=True) == (
-        f"test_new could not be decided: no baseline for this test\n  make one: {command}"
+        f"test_new could not be decided: no baseline for this test\n  {COMPARE}, or make one: {command}"
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from pytest_kafkaperf.reports.run_headline import base_of, outcomes_of, run_headline
 from pytest_kafkaperf.runner.result import Result, RunResult
 from pytest_kafkaperf.runner.settings import Revision
-from pytest_kafkaperf.verdict.outcome import Ungated
+from pytest_kafkaperf.verdict.outcome import Check, Ungated, Verdict
 from tests.support.results import ending, endings, result, rounds, run_of
 
 GOOD = result("test_good", "errors == 0")
@@ -72,6 +72,33 @@ def test_what_is_no_speed_is_worse_not_slower() -> None:
     less, more = ([{**one, "app.memory": size} for one in rounds()] for size in (1e6, 2e6))
     heavy = result("test_heavy", "app.memory <= baseline + 20%", baseline=less, measured=more)
     assert headline(run_of([heavy, GOOD])) == "1 of 2 Kafka tests is worse than its baseline"
+
+
+@pytest.mark.parametrize(
+    ("p50_s", "interval", "text"),
+    [
+        (0.0024, (0.13, 0.27), "1 Kafka test passed; produce.latency.p50 is slower, but within the limit"),
+        (0.00206, (0.01, 0.05), "1 Kafka test passed"),
+        (0.0024, (-0.01, 0.27), "1 Kafka test passed"),
+        (0.0016, (-0.27, -0.13), "1 Kafka test passed"),
+    ],
+    ids=["slower", "hardly slower", "perhaps slower", "faster"],
+)
+def test_a_change_that_is_clear_but_allowed_is_named(p50_s: float, interval: tuple[float, float], text: str) -> None:
+    """Nobody opens a green log, so a limit that is too wide would hide one regression after another."""
+    check = Check(
+        expression="produce.latency.p50 <= baseline + 50%",
+        metric="produce.latency.p50",
+        observed=p50_s,
+        limit_value=0.003,
+        baseline=0.002,
+        change=p50_s / 0.002 - 1,
+        interval=interval,
+        outcome=Verdict.PASSED,
+        reasons=(),
+        is_relative=True,
+    )
+    assert headline(run_of([dataclasses.replace(GOOD, checks=(check,))])) == text
 
 
 def test_a_regression_that_is_tolerated_is_named_with_the_reason() -> None:

@@ -49,6 +49,7 @@ EXPECTED_80 = """\
       num.io.threads (default) → 16
   ✓ e2e.latency.p99 <= max(baseline + 20%, 5 ms)
                                              18.9 ms   17.2 ms    +10%   +1…+20%
+      slower, but within the limit
   ✓ produce.throughput >= baseline - 10%     52.3k/s   52.3k/s      0%    -8…+9%
   intended? accept it with: pytest 'tests/perf/test_orders.py::test_slow[1
     KiB-acks=all]' --kafka-cluster=local --kafka-calibrate=2
@@ -60,7 +61,8 @@ EXPECTED_80 = """\
   ✓ produce.throughput >= 50k records/s      52.3k/s
 ? INCONCLUSIVE  test_new                    no baseline for this test
   ? produce.throughput >= baseline - 10%     52.3k/s
-      make one: pytest tests/perf/test_orders.py::test_new --kafka-cluster=local
+      compare with this branch's base (--kafka-compare=git:merge-base), or make
+      one: pytest tests/perf/test_orders.py::test_new --kafka-cluster=local
       --kafka-update-baselines
 ✗ INVALID       test_lost_broker
   round 1: no record was acknowledged for 15 s while 300 were outstanding: the
@@ -90,6 +92,7 @@ EXPECTED_140 = """\
       14.5 ms allowed; +50.0% against the baseline; the threshold is +20.0%; noise can explain up to +11.6% (baseline of 10 days); changed:
       Kafka 4.0.0 → 4.1.1, broker setting num.io.threads (default) → 16
   ✓ e2e.latency.p99 <= max(baseline + 20%, 5 ms)   18.9 ms  18.5–19.3   17.2 ms    +10%   +1…+20%        +24%
+      slower, but within the limit
   ✓ produce.throughput >= baseline - 10%           52.3k/s  51.3–53.3   52.3k/s      0%    -8…+9%        -13%
   intended? accept it with: pytest 'tests/perf/test_orders.py::test_slow[1 KiB-acks=all]' --kafka-cluster=local --kafka-calibrate=2
     --kafka-update-baselines
@@ -102,7 +105,8 @@ EXPECTED_140 = """\
   scenario: defaults
 ? INCONCLUSIVE  test_new                          no baseline for this test
   ? produce.throughput >= baseline - 10%           52.3k/s  51.3–53.3
-      make one: pytest tests/perf/test_orders.py::test_new --kafka-cluster=local --kafka-update-baselines
+      compare with this branch's base (--kafka-compare=git:merge-base), or make one: pytest tests/perf/test_orders.py::test_new
+      --kafka-cluster=local --kafka-update-baselines
   scenario: defaults
 ✗ INVALID       test_lost_broker
   round 1: no record was acknowledged for 15 s while 300 were outstanding: the cluster is down
@@ -377,7 +381,7 @@ def test_a_test_that_failed_for_another_reason_says_so_next_to_its_verdict() -> 
         strict.nodeid: ending(strict.nodeid, "failed", "INCONCLUSIVE: produce.throughput 1k/s"),
     }
     lines = table([passed, strict], ends).splitlines()
-    assert [" ".join(line.split()) for line in lines if "test_" in line and "pytest " not in line] == [
+    assert [" ".join(line.split()) for line in lines if line.startswith(("✓", "?"))] == [
         "✓ PASSED test_ok error",
         "? INCONCLUSIVE test_new failed, no baseline for this test",
     ]
