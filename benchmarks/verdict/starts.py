@@ -1,7 +1,7 @@
 """Trials of two brokers side by side, as raw data for the replay: `python benchmarks/verdict/starts.py ARM [ARM...]`.
 
 An arm is `LOAD-NOISE-EFFECT`, for example `closed-low-none`: the load (`closed` or `paced`), the brokers (`disk`: as
-usual, `memory`: logs in memory, `quick`: only the JVM's quick compiler, `low`: both: `--kafka-low-noise`), and what
+usual, `memory`: logs in memory, `quick`: only the JVM's quick compiler, `low`: both), and what
 makes the candidate slower (`none`; `burn10`: 10 microseconds of CPU time for each produce request; `wait10`: such a
 delay without CPU time; `heap`, `flush`, `threads`, or a Kafka version). `+neighbour` after an arm burns one core
 during every other trial.
@@ -70,7 +70,7 @@ _NOISES: dict[str, dict[str, Any]] = {
     "disk": {},
     "memory": {"log_dirs": "/dev/shm"},  # noqa: S108 - a memory file system
     "quick": {},
-    "low": {"low_noise": True},
+    "low": {"quick_compiler": True, "logs_in_memory": True},
 }
 _EFFECTS: dict[str, dict[str, Any]] = {
     "none": {},

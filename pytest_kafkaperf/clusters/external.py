@@ -38,7 +38,9 @@ def reach(
     cluster_id = read_cluster_id(bootstrap_servers, access, timeout_s=timeout_s)
     identity = {} if cluster_id is None else {CLUSTER_ID: cluster_id}
     # These fields describe brokers to start. They are ignored here so that the same test file runs on any cluster.
-    ignored = not_applied(spec, "version", "image", "config", "security", "jmx", "heap", "log_dirs", "low_noise")
+    ignored = not_applied(
+        spec, "version", "image", "config", "security", "jmx", "heap", "log_dirs", "quick_compiler", "logs_in_memory"
+    )
     return Cluster(
         bootstrap_servers=bootstrap_servers,
         brokers=brokers,

@@ -259,8 +259,8 @@ class Remark(Enum):
         NoticeKind.NOISE,
         "the noise between trials was up to {noise}",
         (
-            "--kafka-low-noise reduces it and saves trials; do not use it to compare disks or the JVM's optimizing "
-            "compiler"
+            "--kafka-quick-compiler reduces it and saves time; do not use it to compare what the JVM's optimizing "
+            "compiler makes of two versions"
         ),
     )
     PARTLY_CALIBRATED = (

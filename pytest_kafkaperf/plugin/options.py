@@ -145,8 +145,11 @@ OPTIONS = {
     "writable-topics": Option(
         "TOPIC", "existing topics on external clusters that tests may write to", "none", "linelist", "ini"
     ),
-    "low-noise": Option(
-        "", "reduce noise from brokers: keep their logs in memory, and use only the JVM's quick compiler", "off", "bool"
+    "quick-compiler": Option(
+        "",
+        "use only the JVM's quick compiler in brokers: they are warm within seconds and less noisy, but slower",
+        "off; on for tests with only relative thresholds that are compared with another revision",
+        "bool",
     ),
     "broker-warmup": Option(
         "TIME",
@@ -313,7 +316,8 @@ class ClusterFields(TypedDict, total=False):
     jmx: bool
     heap: str
     log_dirs: str | Path | None
-    low_noise: bool
+    quick_compiler: bool
+    logs_in_memory: bool
 
 
 def kafka_scenario(**fields: Unpack[ScenarioFields]) -> pytest.MarkDecorator:

@@ -34,7 +34,7 @@ from pytest_kafkaperf.runner.peer_messages import Channel, packages, probes_to_j
 from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.runner.settings import Revision, Settings
 
-_OPTIONS = ("cluster", "brokers", "low-noise", "jmx", "topic-prefix", "log-dirs")
+_OPTIONS = ("cluster", "brokers", "quick-compiler", "jmx", "topic-prefix", "log-dirs")
 _MAX_TEXT = 3000
 _METHODS = ("end", "launch", "start")
 

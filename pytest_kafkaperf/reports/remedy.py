@@ -99,21 +99,20 @@ def _remedy_of_incomparable(revision: Revision) -> tuple[str, ...]:
 
 
 def _remedy_of_noise(result: Result) -> tuple[str, ...]:
-    is_noisy = "low noise" not in result.cluster.fingerprint
+    quiet = () if "compiler" in result.cluster.fingerprint else ("--kafka-quick-compiler",)
     if result.live_baseline is not None:
-        if is_noisy and result.cluster.provider != "external":
-            return "reduce the noise", "--kafka-low-noise"
+        if quiet and result.cluster.provider != "external":
+            return "reduce the noise", *quiet
         return "space the trials out", "-o", "kafka_trial_gap=1m"
     version = result.baseline.fingerprint.get("kafka")
     side_by_side = any(check.trials for check in result.checks)
-    if result.cluster.provider == "local" and version is not None and (is_noisy or not side_by_side):
-        quiet = ["--kafka-low-noise"] if side_by_side else []
-        return "compare side by side", f"--kafka-compare=local:{version}", *quiet
+    if result.cluster.provider == "local" and version is not None and (quiet or not side_by_side):
+        return "compare side by side", f"--kafka-compare=local:{version}", *(quiet if side_by_side else ())
     return "measure the baseline on another day", "--kafka-update-baselines=add"
 
 
 _OPTIONS = """
-    allow-unlimited workers insecure-workers client-config brokers low-noise rounds duration warmup
+    allow-unlimited workers insecure-workers client-config brokers quick-compiler rounds duration warmup
     baselines environment strict calibrate compare compare-config compare-setup
 """
 """Options that influence measurements; all others are omitted from the command that runs a test again."""

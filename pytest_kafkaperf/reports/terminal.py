@@ -228,7 +228,8 @@ def _described(side: Cluster | Revision) -> str:
     if isinstance(side, Revision):
         return str(side)
     version = "" if side.version == "unknown" else f" {side.version}"
-    return f"Kafka{version} {side.provider}"
+    compiler = " (quick compiler)" if "compiler" in side.fingerprint else ""
+    return f"Kafka{version} {side.provider}{compiler}"
 
 
 def wrapped_overview(parts: Sequence[str], paper: Paper) -> list[str]:

@@ -352,6 +352,6 @@ def quieter_notes(test: PerfTest, checks: Sequence[Check]) -> list[Notice]:
     """Return a note if a comparison on the plugin's brokers was so noisy that less noise would save trials."""
     deviations = [each.trials[-1].deviation or 0.0 for each in checks if each.trials]
     started = test.live_baseline is not None and not isinstance(test.settings.compare, External)
-    if not started or test.spec.low_noise or max(deviations, default=0.0) < _NOISY:
+    if not started or test.spec.quick_compiler or max(deviations, default=0.0) < _NOISY:
         return []
     return [Notice(Remark.NOISY_TRIALS, {"noise": Quantity(max(deviations), Unit.RATIO, digits=2)})]

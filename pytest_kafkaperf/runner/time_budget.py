@@ -28,7 +28,7 @@ _SETUP_S = 1.0
 _FULL_WARM_UP_S, _FURTHER_WARM_UP_S, _SHORT_WARM_UP_S = 10.0, 8.0, 5.0
 """Typical times on two idle cores for a warm-up at full speed, for its second phase (at the scenario's rate or with
 applications), and for a short warm-up. These times double if other programs use half of the machine."""
-_LOW_NOISE_RATIO = 0.3
+_QUICK_RATIO = 0.3
 """Share of the usual warm-up that remains if only the JVM's quick compiler is used."""
 _ROUND_SETUP_S = 0.3
 """Time that a load needs to create topics, connect clients and check the log, in addition to warm-up and window."""
@@ -238,7 +238,7 @@ def _warm_up_s(test: PerfTest) -> float:
     is_paced = scenario.rate is not None and test.plan is None
     has_application = scenario.output_topic is not None or bool(scenario.watch_group)
     complete_s = _FULL_WARM_UP_S + _FURTHER_WARM_UP_S * (is_paced or has_application)
-    return complete_s * (_LOW_NOISE_RATIO if test.spec.low_noise else 1.0)
+    return complete_s * (_QUICK_RATIO if test.spec.quick_compiler else 1.0)
 
 
 def _restart_s(test: PerfTest) -> float:

@@ -38,7 +38,10 @@ _TRANSACTIONS = (
     "isolation_level='read_committed' for consumers"
 )
 _THRESHOLDS = "declare thresholds with the marker kafka_threshold('produce.latency.p99 <= 25 ms')"
-_OF_CLUSTER = ("brokers", "version", "image", "config", "security", "jmx", "heap", "log_dirs", "low_noise")
+_OF_CLUSTER = (
+    *("brokers", "version", "image", "config", "security", "jmx", "heap", "log_dirs"),
+    *("quick_compiler", "logs_in_memory"),
+)
 _HINTS = {
     "group": _GROUP,
     "group_id": _GROUP,

@@ -25,7 +25,7 @@ from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
 from pytest_kafkaperf.clusters.child_process import ChildProcess
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring.probes import ExporterProbe, MachineProbe, Probe, ProcessProbe
-from pytest_kafkaperf.clusters.spec import LOW_NOISE_JVM_OPTIONS, ClusterSpec, facts_of, not_applied
+from pytest_kafkaperf.clusters.spec import QUICK_JVM_OPTIONS, ClusterSpec, facts_of, not_applied
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.core.signals import without_interrupt
@@ -79,7 +79,7 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
     with ExitStack() as stack:
         folder = stack.enter_context(run_folder(cache / "runs"))
         disks = [] if spec.log_dirs is None else [Path(part.strip()).resolve() for part in spec.log_dirs.split(",")]
-        if spec.low_noise:
+        if spec.logs_in_memory:
             disks = [_MEMORY] if _MEMORY.is_mount() else []
         for disk in disks:
             if not disk.is_dir():  # do not create it, because a misspelled path could be on a different disk
@@ -90,7 +90,7 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
                     "give another folder on that disk"
                 )
         logs = [stack.enter_context(run_folder(disk)) for disk in disks]
-        if spec.low_noise:
+        if spec.logs_in_memory:
             _check_memory(spec)  # only now, after leftovers of killed runs have been removed
         with stopwatch.measure(Span.FETCH):
             agent = jmx_exporter.jar(cache) if spec.jmx else None
@@ -101,8 +101,8 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
             facts = {
                 "java": runtime.description,
                 **java.environment_options(),
-                **({} if spec.log_dirs is None or spec.low_noise else {"log.dirs": spec.log_dirs}),
-                **not_applied(spec, "image", *(["log_dirs"] if spec.low_noise else [])),
+                **({} if spec.log_dirs is None or spec.logs_in_memory else {"log.dirs": spec.log_dirs}),
+                **not_applied(spec, "image", *(["log_dirs"] if spec.logs_in_memory else [])),
                 **facts_of(spec),
             }
             yield Cluster.of_fleet(fleet, provider="local", version=kafka.version, facts=facts)
@@ -114,8 +114,8 @@ def _check_memory(spec: ClusterSpec) -> None:
     needed = spec.brokers * _LEAST_MEMORY
     if free < needed:
         raise ClusterError(
-            f"low_noise: {_MEMORY} has {format_quantity(free, Unit.BYTES)} of free memory, but the brokers' logs need "
-            f"{format_quantity(needed, Unit.BYTES)}; free some memory, or omit low_noise (--kafka-low-noise)"
+            f"logs_in_memory: {_MEMORY} has {format_quantity(free, Unit.BYTES)} of free memory, but the brokers' logs "
+            f"need {format_quantity(needed, Unit.BYTES)}; free some memory, or omit logs_in_memory"
         )
 
 
@@ -190,7 +190,7 @@ class Layout:
             f"-Xms{self.spec.heap}",
             f"-Xmx{self.spec.heap}",
             *_JVM_OPTIONS,
-            *(LOW_NOISE_JVM_OPTIONS if self.spec.low_noise else ()),
+            *(QUICK_JVM_OPTIONS if self.spec.quick_compiler else ()),
             f"-Djava.io.tmpdir={home / 'tmp'}",  # native compression libraries are unpacked here
             "-cp",
             os.pathsep.join(map(str, self.kafka.classpath)),

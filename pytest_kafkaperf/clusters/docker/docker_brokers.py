@@ -54,7 +54,7 @@ from pytest_kafkaperf.clusters.docker.daemon import (
     version_of,
 )
 from pytest_kafkaperf.clusters.monitoring.probes import MachineProbe
-from pytest_kafkaperf.clusters.spec import LOW_NOISE_JVM_OPTIONS, ClusterSpec, facts_of, not_applied
+from pytest_kafkaperf.clusters.spec import QUICK_JVM_OPTIONS, ClusterSpec, facts_of, not_applied
 from pytest_kafkaperf.core.errors import warn
 from pytest_kafkaperf.core.signals import without_interrupt
 from pytest_kafkaperf.core.spans import Span, Stopwatch
@@ -168,7 +168,7 @@ class _Layout:
         return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
 
     def _server(self, node: Node, nodes: Sequence[Node], cluster_id: str) -> Container:
-        log_folder = _MEMORY if self.spec.low_noise else _LOG_FOLDER
+        log_folder = _MEMORY if self.spec.logs_in_memory else _LOG_FOLDER
         properties = broker_properties(
             node, nodes, self.security, log_folder=log_folder, keystore=_KEYSTORE, config=self.spec.config
         )
@@ -176,8 +176,8 @@ class _Layout:
             variable(name, confluent=self.confluent): javaproperties.escape(value)  # images write values unescaped
             for name, value in properties.items()
         }
-        if self.spec.low_noise:
-            variables["JDK_JAVA_OPTIONS"] = " ".join(LOW_NOISE_JVM_OPTIONS)
+        if self.spec.quick_compiler:
+            variables["JDK_JAVA_OPTIONS"] = " ".join(QUICK_JVM_OPTIONS)
         variables |= {"CLUSTER_ID": cluster_id, "KAFKA_HEAP_OPTS": f"-Xms{self.spec.heap} -Xmx{self.spec.heap}"}
         ports = {_PORTS[CLIENT]: int(node.advertised[CLIENT].rpartition(":")[2])}
         files: dict[str, bytes | Path] = {}
@@ -206,7 +206,7 @@ class _Layout:
             ports={f"{at}/tcp": (LOOPBACK, port) if self.host == LOOPBACK else port for at, port in ports.items()},
             labels=dict(self.labels),
             hostname=alias,
-            shm_size=_MEMORY_SIZE if self.spec.low_noise else None,
+            shm_size=_MEMORY_SIZE if self.spec.logs_in_memory else None,
             network=self.network,
             networking_config={self.network: endpoint},
         )

@@ -59,15 +59,15 @@ class TestWithDocker:
         assert is_pulled(image_of(ClusterSpec()))
         assert not is_pulled("localhost/kafkaperf/no-such-image:1.0.0")
 
-    def test_low_noise_keeps_the_logs_in_memory(self, runs: Path) -> None:
+    def test_quiet_brokers_keep_their_logs_in_memory(self, runs: Path) -> None:
         """As with local brokers."""
-        with provision(ClusterSpec(low_noise=True, heap="300m"), target="docker") as cluster:
+        with provision(ClusterSpec(quick_compiler=True, logs_in_memory=True, heap="300m"), target="docker") as cluster:
             (container,) = containers_of(DockerClient().client, runs)
             options = "-XX:TieredStopAtLevel=1 -XX:+AlwaysPreTouch"
             assert f"JDK_JAVA_OPTIONS={options}" in container.attrs["Config"]["Env"]
             status, listing = container.exec_run(["ls", "/dev/shm/kafkaperf"])  # noqa: S108 - in the container
             assert (status, b"meta.properties" in listing) == (0, True)
-            assert cluster.facts["low noise"] == f"logs in memory, {options}"
+            assert (cluster.facts["compiler"], cluster.facts["logs"]) == (f"quick ({options})", "in memory")
             Side.of(cluster).restart()  # as each trial does
             cluster.check()
             assert wait_ready(cluster.bootstrap_servers, brokers=1, timeout_s=PATIENCE_S) == 1

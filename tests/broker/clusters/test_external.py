@@ -79,14 +79,14 @@ def after(cluster: Cluster, expected: dict[str, str]) -> dict[str, str]:
 
 def test_an_external_cluster_is_used_as_it_is(servers: str) -> None:
     """The same test file runs on a laptop and on staging: what cannot be applied there is told."""
-    spec = ClusterSpec.of({"version": "4.0.0", "heap": "1g", "low_noise": True, "config": {"num.io.threads": 4}})
+    spec = ClusterSpec.of({"version": "4.0.0", "heap": "1g", "logs_in_memory": True, "config": {"num.io.threads": 4}})
 
     with provision(spec, target=servers) as cluster:
         assert (cluster.bootstrap_servers, cluster.provider, cluster.brokers) == (servers, "external", 1)
         assert cluster.version == "unknown"
         told = {name: fact for name, fact in cluster.facts.items() if not name.startswith("config.")}
         assert told.pop("cluster id")
-        assert told == {"not applied": "version, config, heap, low_noise"}
+        assert told == {"not applied": "version, config, heap, logs_in_memory"}
         assert cluster.pids == ()
         cluster.check()
 

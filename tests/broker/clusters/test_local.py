@@ -80,39 +80,43 @@ def test_logs_are_on_the_disks_that_were_named_and_leave_them_again(tmp_path: Pa
     assert (disks[0] / "mine.txt").read_text(encoding="utf-8") == "mine"
 
 
-def test_low_noise_keeps_the_logs_in_memory_and_leaves_nothing_there(gone: Callable[[int], bool]) -> None:
+def test_quiet_brokers_keep_their_logs_in_memory_and_leave_nothing_there(gone: Callable[[int], bool]) -> None:
     """Results of such brokers differ from others, so their facts say so."""
     memory = Path("/dev/shm")  # noqa: S108 - that is the folder
     before = {*memory.iterdir()}
-    with provision(ClusterSpec(low_noise=True, heap="300m"), target="local") as cluster:
+    with provision(ClusterSpec(quick_compiler=True, logs_in_memory=True, heap="300m"), target="local") as cluster:
         Admin(cluster.bootstrap_servers, cluster.access).create_topic("fast", Scenario(partitions=1))
         assert becomes(lambda: [*memory.glob("kafkaperf-*/broker-1/fast-0")] != [])
         (pid,) = cluster.pids
         options = "-XX:TieredStopAtLevel=1 -XX:+AlwaysPreTouch"
         assert {*options.split()} <= {*psutil.Process(pid).cmdline()}
-        assert cluster.facts["low noise"] == f"logs in memory, {options}"
+        assert cluster.facts["compiler"] == f"quick ({options})"
+        assert cluster.facts["logs"] == "in memory"
     assert gone(pid)
     assert {path for path in {*memory.iterdir()} - before if path.name.startswith("kafkaperf")} == set()
 
 
-def test_low_noise_replaces_the_disks_that_were_named(tmp_path: Path) -> None:
+def test_logs_in_memory_replace_the_disks_that_were_named(tmp_path: Path) -> None:
     """Logs cannot be at both; what does not apply is told."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    spec = ClusterSpec(low_noise=True, heap="300m", log_dirs=str(disk))
+    spec = ClusterSpec(logs_in_memory=True, heap="300m", log_dirs=str(disk))
     with provision(spec, target="local") as cluster:
         assert cluster.facts["not applied"] == "log_dirs"
         assert "log.dirs" not in cluster.facts
         assert [*disk.iterdir()] == []
 
 
-def test_low_noise_without_memory_is_refused_before_the_start(left: Callable[[], list[str]]) -> None:
+def test_logs_in_memory_without_memory_are_refused_before_the_start(left: Callable[[], list[str]]) -> None:
     """A broker whose log fills the memory would end as a lost broker, minutes later."""
-    with pytest.raises(ClusterError) as raised, provision(ClusterSpec(low_noise=True, brokers=100), target="local"):
+    with (
+        pytest.raises(ClusterError) as raised,
+        provision(ClusterSpec(logs_in_memory=True, brokers=100), target="local"),
+    ):
         pass
     assert re.fullmatch(
-        r"low_noise: /dev/shm has [0-9.]+ [MG]iB of free memory, but the brokers' logs need 200 GiB; free some "
-        r"memory, or omit low_noise \(--kafka-low-noise\)",
+        r"logs_in_memory: /dev/shm has [0-9.]+ [MG]iB of free memory, but the brokers' logs need 200 GiB; free some "
+        r"memory, or omit logs_in_memory",
         str(raised.value),
     )
     assert left() == []

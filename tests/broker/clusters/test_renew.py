@@ -48,7 +48,7 @@ def test_brokers_are_warmed_up_once_with_each_scenario_after_each_start(broker: 
         assert {one.kind for one in trial.problems} <= {ProblemKind.GENERATOR_TOO_SLOW}  # 1 of 10 records, if busy
         return {step.removeprefix("warm-up: ") for step in steps if step.startswith("warm-up: ")}
 
-    with provision(ClusterSpec(low_noise=True), target="local") as cluster:
+    with provision(ClusterSpec(logs_in_memory=True), target="local") as cluster:
         assert phases_of(cluster, warm_up_s=0.0) == set()
         Side.of(cluster).restart()
         assert phases_of(cluster) == {Phase.FULL, Phase.RATE}

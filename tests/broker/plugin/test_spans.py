@@ -45,7 +45,7 @@ def durations_s(run: Run) -> dict[str, float]:
 def test_the_spans_of_a_test_are_its_duration(project: Project) -> None:
     """A span that is missing, counted twice or measured in the wrong place would send its reader the wrong way."""
     project.write("pytest.ini", INI)
-    run = project.test(TESTS).run_steadily("-v", "--kafka-calibrate=2", "--kafka-low-noise", COLUMNS="80")
+    run = project.test(TESTS).run_steadily("-v", "--kafka-calibrate=2", "--kafka-quick-compiler", COLUMNS="80")
     # On a busy machine, brokers may still be cold after 3 s. The test is then INVALID, but its spans are as exact.
     assert [test["verdict"] in {"MEASURED", "INVALID"} for test in run.report["tests"]] == [True, True], run.out
     first, second = (test["spans_s"] for test in run.report["tests"])

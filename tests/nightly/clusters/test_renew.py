@@ -20,7 +20,7 @@ def test_brokers_start_again_and_what_was_set_up_stays() -> None:
 @pytest.mark.docker
 def test_the_login_is_made_again_where_a_restart_forgets_it() -> None:
     """A restart of a container empties the memory that holds its logs, and with them its SCRAM users."""
-    with provision(ClusterSpec(security="sasl_scram", low_noise=True, heap="300m"), target="docker") as cluster:
+    with provision(ClusterSpec(security="sasl_scram", logs_in_memory=True, heap="300m"), target="docker") as cluster:
         Side.of(cluster).restart()
         assert [*Admin(cluster.bootstrap_servers, cluster.access).broker_properties()] == [1]
 

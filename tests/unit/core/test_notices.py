@@ -219,8 +219,8 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     ),
     Remark.NOISY_TRIALS: (
         {"noise": Quantity(0.12, Unit.RATIO, 2)},
-        "the noise between trials was up to 12%; --kafka-low-noise reduces it and saves trials; do not use it to "
-        "compare disks or the JVM's optimizing compiler",
+        "the noise between trials was up to 12%; --kafka-quick-compiler reduces it and saves time; do not use it to "
+        "compare what the JVM's optimizing compiler makes of two versions",
     ),
     Remark.PARTLY_CALIBRATED: (
         {"expression": "recovery <= max(baseline, 5 s)"},

@@ -252,7 +252,7 @@ Changed: <code>commit d0e1f3e → cf541ca</code>, <code>commit cf541ca Prices: r
 
 #### ⚠️ test_payments&#91;lz4&#93; could not be decided: undecided after 2 side-by-side trials
 
-- reduce the noise: <code>pytest 'tests/perf/test_orders.py::test_payments&#91;lz4&#93;' --kafka-cluster=local '--kafka-duration=10 s' --kafka-low-noise</code>
+- reduce the noise: <code>pytest 'tests/perf/test_orders.py::test_payments&#91;lz4&#93;' --kafka-cluster=local '--kafka-duration=10 s' --kafka-quick-compiler</code>
 
 <details><summary>Other thresholds</summary>
 

@@ -21,7 +21,7 @@ LIMIT = "produce.throughput >= baseline - 5%"
     [
         ({"compare": "local"}, 0.1, True),
         ({"compare": "local"}, 0.01, False),
-        ({"compare": "local", "low-noise": "true"}, 0.1, False),
+        ({"compare": "local", "quick-compiler": "true"}, 0.1, False),
         ({"compare": "127.0.0.1:1", "allow-unlimited": "true"}, 0.1, False),
     ],
 )

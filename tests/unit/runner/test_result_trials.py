@@ -6,11 +6,19 @@ import dataclasses
 
 import pytest
 
-from pytest_kafkaperf.core.errors import ApplicationError, ClusterError
+from pytest_kafkaperf.core.errors import ApplicationError, ClusterError, NotMeasuredError
 from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import Count
-from pytest_kafkaperf.runner.result import MOST_INVALIDATED, Trial, judged, problems_of, shows_end, warnings_of
+from pytest_kafkaperf.runner.result import (
+    MOST_INVALIDATED,
+    Trial,
+    judged,
+    problems_of,
+    shows_end,
+    values_of,
+    warnings_of,
+)
 from pytest_kafkaperf.runner.rounds.round import Round
 from tests.support.problems import BUSY, problem_told
 
@@ -133,3 +141,14 @@ def test_a_long_comparison_may_repeat_more_trials() -> None:
     invalidated = [NOISY] * (MOST_INVALIDATED + 1)
     assert judged([SOUND, *[SOUND] * 9, *invalidated]) == [SOUND] * 10
     assert problems_of([SOUND, *[SOUND] * 8, *invalidated]) != ()
+
+
+def test_a_metric_without_a_value_is_refused_with_those_that_have_one() -> None:
+    """A test that asks for it may lack a consumer."""
+    rounds = [Round(metrics={"errors": 0.0}), Round(metrics={"errors": 2.0, "lost": 0.0})]
+    assert values_of("errors", rounds).rounds == (0.0, 2.0)
+    with pytest.raises(NotMeasuredError) as caught:
+        values_of("e2e.latency.p99", rounds)
+    assert str(caught.value) == "e2e.latency.p99 was not measured; measured metrics: errors, lost"
+    with pytest.raises(NotMeasuredError, match="measured metrics: none$"):
+        values_of("errors", [])

@@ -190,14 +190,14 @@ def test_the_command_runs_the_test_as_it_was_run() -> None:
     options = {
         "cluster": "auto:4.1.0",
         "duration": "10 s",
-        "low-noise": "true",
+        "quick-compiler": "true",
         "json": "report.json",
         "compare": "local:4.0.0",
         "compare-config": "a=1\nb=x y\nplugin.password=hunter2",
     }
     result = results.drawn_result("a.py::test_x[it's $HOME]", before=None, now=results.Behaviour())
     assert command_for(dataclasses.replace(result, options=options)) == (
-        "pytest 'a.py::test_x[it'\"'\"'s $HOME]' --kafka-cluster=local:4.1.0 --kafka-low-noise "
+        "pytest 'a.py::test_x[it'\"'\"'s $HOME]' --kafka-cluster=local:4.1.0 --kafka-quick-compiler "
         "'--kafka-duration=10 s' "
         "--kafka-compare=local:4.0.0 --kafka-compare-config=a=1 '--kafka-compare-config=b=x y' "
         "'--kafka-compare-config=plugin.password=***'"
