@@ -20,6 +20,7 @@ class NoticeKind(StrEnum):
     CONSUMERS_LIMIT = "consumers_limit"
     GENERATOR_LIMITS = "generator_limits"
     OUTPUT_MISSING = "output_missing"
+    LAG_GROWS = "lag_grows"
     OUTPUT_REPEATED = "output_repeated"
     NOT_SENT = "not_sent"
     RECORDS_FAILED = "records_failed"
@@ -108,6 +109,13 @@ class Remark(Enum):
     OUTPUT_ENDED = (
         NoticeKind.OUTPUT_MISSING,
         f"{_OUTPUT_MISSING} and is a lower bound, because nothing arrived in the last {{silence}} of the load",
+    )
+    LAG_GROWS = (
+        NoticeKind.LAG_GROWS,
+        (
+            "the application did not keep up: at the end of a round, records waited {wait}, and the wait was growing, "
+            "so longer rounds would be slower; use a longer duration, or add a threshold on {metric}"
+        ),
     )
     OUTPUT_REPEATED = NoticeKind.OUTPUT_REPEATED, "{records} arrived in {output_topic!r} more than once"
     NEVER_SENT = (

@@ -99,7 +99,7 @@ def shown_metrics(declared: Sequence[Check] | Sequence[Threshold]) -> list[str]:
 
 
 def row_of(check: Check, result: Result | None = None) -> Row:
-    """Return a threshold's row, omitting a baseline that does not count for the result."""
+    """Return a threshold's row without a baseline that does not count, or `✓` for a value that is not trustworthy."""
     unit = metric(check.metric).unit
     digits = digits_of(check)
     measured = "-" if check.observed is None else short(check.observed, unit, digits)
@@ -113,7 +113,7 @@ def row_of(check: Check, result: Result | None = None) -> Row:
         change="" if check.change is None else short_change(check.change),
         interval="" if check.interval is None else range_of(check.interval),
         can_detect=_can_detect(check, unit),
-        outcome=check.outcome,
+        outcome=None if check.outcome is Verdict.PASSED and result and result.problems else check.outcome,
         why=_joined(_allowed(check), check.reason),
     )
 

@@ -1,4 +1,4 @@
-"""Deduces whether a failed test's bottleneck is the application, or Kafka and the machine upstream of it."""
+"""Deduces whether a bottleneck is the application, or Kafka and the machine upstream of it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pytest_kafkaperf.core.metrics import PROCESS_METRICS, metric
 from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.problems import ProblemKind
-from pytest_kafkaperf.core.units import Unit, format_quantity, short_change
+from pytest_kafkaperf.core.units import Quantity, Unit, format_quantity, short_change
 from pytest_kafkaperf.runner.result import Result, judged
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.verdict.outcome import Verdict
 
 Values = Mapping[str, float]
@@ -24,6 +25,13 @@ _MOST = 2.0
 4 to 10 ms. A cause of a larger change, such as a quota, may slow the application's own requests even more."""
 _BEHIND = 0.9
 """Share of the input rate below which an application is considered to fall behind."""
+_ALMOST = 0.99
+"""Share of the input rate below which an application falls behind if its lag grows as well."""
+_GROWING = 1.5
+"""Ratio of the last records' waiting time to the median latency above which a lag is growing: it is 1 if the lag is
+steady, and 2 if it grows steadily from zero."""
+_SHORTEST_WAIT_S = 0.1
+"""Shortest waiting time at the end of a load that counts as a growing lag, in seconds; a few records are noise."""
 _COMPUTES = 0.9
 """CPU usage, in cores, above which at least one of an application's threads is considered busy."""
 _WAITS = 0.5
@@ -81,15 +89,42 @@ def bottleneck(result: Result) -> Notice | None:
     return None if found is None else Notice(Remark.BOTTLENECK, {"deduced": found})
 
 
+def growing_lag(result: Result) -> Notice | None:
+    """Return a warning if an application fell behind its input in every round of a test that did not fail.
+
+    The latency then depends on the length of a round, so the test could pass although the application is too slow.
+    """
+    acted = any(notice.remark is Remark.ACTION for notice in result.warnings)
+    if result.verdict.fails or acted or result.plan is not None or result.scenario.backlog:
+        return None
+    for way in _ways(result.scenario):
+        waits_s = [_growing_s(way, one.metrics) for trial in judged(result.trials) for one in trial.rounds]
+        known_s = [wait_s for wait_s in waits_s if wait_s is not None]
+        if known_s and len(known_s) == len(waits_s):
+            wait = Quantity(statistics.median(known_s), Unit.SECONDS)
+            return Notice(Remark.LAG_GROWS, {"wait": wait, "metric": way.throughput})
+    return None
+
+
+def _ways(scenario: Scenario) -> list[Way]:
+    """Return the methods of observing the application that a scenario declares."""
+    found = {OUTPUT: scenario.output_topic is not None, GROUP: bool(scenario.watch_group)}
+    return [way for way, is_declared in found.items() if is_declared]
+
+
+def _growing_s(way: Way, now: Values) -> float | None:
+    """Return how long the application's last input had to wait if its lag was growing; None otherwise or if unknown."""
+    lag, given, usual_s = (now.get(name) for name in (way.lag, "produce.throughput", f"{way.latency}.p50"))
+    if not lag or not given or not usual_s:
+        return None
+    wait_s = lag / given
+    return wait_s if wait_s >= max(_SHORTEST_WAIT_S, _GROWING * usual_s) else None
+
+
 def _failed_way(result: Result) -> tuple[Way, list[str]] | None:
     """Return the first observation method with failed metrics, and these metrics; None if no metric failed."""
     failed = [each.metric for each in result.checks if each.outcome.fails and each.metric not in _NO_WAY]
-    ways = []
-    if result.scenario.output_topic is not None:
-        ways.append(OUTPUT)
-    if result.scenario.watch_group:
-        ways.append(GROUP)
-    for way in ways:
+    for way in _ways(result.scenario):
         names = [name for name in failed if name.startswith(way.families) and not metric(name).is_own]
         if names:
             return way, names
@@ -156,10 +191,12 @@ def deduced(way: Way, part: str, now: Values, before: Values, *, rate: float | N
 def _behind(way: Way, names: _Names, now: Values) -> str | None:
     """Describe how far an application falls behind its input; None if it keeps up."""
     given = now[names.before_throughput]
-    # A group's throughput includes the wait for its last commit.
-    grows = way is OUTPUT or now.get("app.lag.slope", 0.0) > (1 - _BEHIND) * given
     taken = now[names.end_throughput]
-    if not grows or taken >= _BEHIND * given:
+    if way is OUTPUT:
+        grows = taken < _BEHIND * given or (taken < _ALMOST * given and _growing_s(way, now) is not None)
+    else:  # a group's throughput includes the wait for its last commit
+        grows = taken < _BEHIND * given and now.get("app.lag.slope", 0.0) > (1 - _BEHIND) * given
+    if not grows:
         return None
     lag = _shown(round(now.get(way.lag, 0.0)), Unit.RECORDS)
     return f"{way.word} {_shown(taken)} of {_shown(given)}, lag {lag}"

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from pytest_kafkaperf.core.metrics import metric
 from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.problems import ProblemKind
-from pytest_kafkaperf.core.units import Count, Quantity, Unit
+from pytest_kafkaperf.core.units import Count, Quantity, Unit, format_quantity
 from pytest_kafkaperf.runner.cold_brokers import cold_warnings, is_cold
 from pytest_kafkaperf.runner.evidence import Judging
 from pytest_kafkaperf.runner.perftest import PerfTest
@@ -124,11 +125,20 @@ def _on_warm_brokers(bench: Bench) -> FirstTrial:
             break
         if bench.budget.refuses_trial(bench.runner.rounds) is not None:
             break
-        bench.on_repeat(bench.judging.judge([first.trial]))
-        why = "; ".join(map(str, cold_warnings([first.trial]))) or "the warm-up was short"
+        judgement = bench.judging.judge([first.trial])
+        bench.on_repeat(judgement)
+        why = "; ".join(map(str, cold_warnings([first.trial]))) or _after_short_warm_up(judgement)
         trial = bench.runner.measure(bench.budget, "warm", suffices=suffices)
         first = FirstTrial(trial=trial, note=Notice(Remark.WARM_TRIAL, {"reasons": why}))
     return first
+
+
+def _after_short_warm_up(judgement: Judgement) -> str:
+    """Return the values that did not meet their thresholds after a short warm-up, because users would miss them."""
+    failed = [check for check in judgement.checks if check.outcome.fails and check.observed is not None]
+    values = {check.metric: format_quantity(check.observed or 0.0, metric(check.metric).unit) for check in failed}
+    texts = [f"after a short warm-up, {name} was {value}" for name, value in values.items()]
+    return "; ".join(texts) or "the warm-up was short"
 
 
 def _is_undecided(trial: Trial, judging: Judging) -> bool:

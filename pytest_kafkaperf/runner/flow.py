@@ -14,7 +14,7 @@ from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.spans import Span
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.baseline import Baseline, LiveBaseline, StoredBaseline
-from pytest_kafkaperf.runner.bottleneck import bottleneck
+from pytest_kafkaperf.runner.bottleneck import bottleneck, growing_lag
 from pytest_kafkaperf.runner.cold_brokers import cold_warnings, warm_up_notes
 from pytest_kafkaperf.runner.decision import (
     Bench,
@@ -228,8 +228,9 @@ def _remarked(result: Result, baseline: Baseline, own: Side) -> Result:
     """Return the result with remarks about its bottleneck and drifting rounds."""
     remarks = [note for note in (bottleneck(result), baseline.note) if note is not None]
     other = baseline.side if isinstance(baseline, LiveBaseline) else None
+    behind = [notice for notice in [growing_lag(result)] if notice is not None]
     return dataclasses.replace(
         result,
-        warnings=(*result.warnings, *drift_warnings(result, own, other)),
+        warnings=(*result.warnings, *drift_warnings(result, own, other), *behind),
         notes=(*remarks, *result.notes),
     )

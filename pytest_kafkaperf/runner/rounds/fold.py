@@ -12,7 +12,7 @@ from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, LOAD_METRIC
 from pytest_kafkaperf.core.notices import Event, EventKind, Instant, Notice, Remark, each_once
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
-from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, WorkerReport, WorkerShare
+from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, WorkerReport, WorkerShare
 from pytest_kafkaperf.load.recorder import Curves, Histogram, merged, merged_series
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.runner.rounds.app_groups import caught_up, commit_interval_s, not_caught_up, watched
@@ -45,7 +45,7 @@ def fold(seen: Observations, scenario: Scenario) -> Round:
     recovery = _recovery(seen, series, window, scenario)
     metrics = {
         **_log_metrics(load, integrity),
-        **_fault_metrics(load.produced, excused=window.excused),
+        **_fault_metrics(load, excused=window.excused),
         **_load_metrics(load, scenario),
         **groups.metrics,
         **seen.recorded,
@@ -209,12 +209,17 @@ def _starts_program(seen: Observations) -> bool:
     return any(event.kind is EventKind.STARTED for event in (*seen.actions, *seen.application_events))
 
 
-def _fault_metrics(produced: Sequence[Produced], *, excused: bool) -> dict[str, float]:
-    """Return the metrics for failed and unsent records; `excused` leaves out records that were accepted late."""
+def _fault_metrics(load: LoadReport, *, excused: bool) -> dict[str, float]:
+    """Return the metrics for failed and unsent records; `excused` leaves out records that were accepted late.
+
+    If the load was aborted, the records that it did not send say nothing about Kafka.
+    """
+    produced = load.produced
     metrics = {"errors": float(sum(part.failed + part.aborted_by_failure for part in produced))}
     if due := sum(part.sent + part.missing for part in produced):
         metrics["error_ratio"] = sum(part.failed_in_window + part.aborted_by_failure for part in produced) / due
-        metrics["unsent"] = float(sum(part.missing + (0 if excused else part.overdue) for part in produced))
+        if not load.broken:
+            metrics["unsent"] = float(sum(part.missing + (0 if excused else part.overdue) for part in produced))
     return metrics
 
 

@@ -248,7 +248,7 @@ def _application_warnings(integrity: Mapping[str, float], output_topic: str, sil
 def _produce_warnings(load: LoadReport, scenario: Scenario) -> list[Notice]:
     produced, warnings = load.produced, []
     missing = sum(part.missing for part in produced)
-    if missing and scenario.rate is not None:
+    if missing and scenario.rate is not None and not load.broken:
         warnings.append(Notice(Remark.NEVER_SENT, {"missing": missing}))
     failed = sum(part.failed for part in produced)
     if failed:

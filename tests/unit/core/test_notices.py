@@ -63,6 +63,11 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
         {**MISSING, "silence": Quantity(1.9, Unit.SECONDS)},
         f"{NOT_OUT} and is a lower bound, because nothing arrived in the last 1.9 s of the load",
     ),
+    Remark.LAG_GROWS: (
+        {"wait": Quantity(0.25, Unit.SECONDS), "metric": "consume.throughput"},
+        "the application did not keep up: at the end of a round, records waited 250 ms, and the wait was growing, so "
+        "longer rounds would be slower; use a longer duration, or add a threshold on consume.throughput",
+    ),
     Remark.OUTPUT_REPEATED: (MISSING, "5 records arrived in 'bills' more than once"),
     Remark.NEVER_SENT: (
         {"missing": 500},

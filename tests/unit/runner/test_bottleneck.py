@@ -10,9 +10,10 @@ import pytest
 
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.metrics import declare
+from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.reports.headline import failure_of
-from pytest_kafkaperf.runner.bottleneck import GROUP, OUTPUT, Way, bottleneck, deduced
+from pytest_kafkaperf.runner.bottleneck import GROUP, OUTPUT, Way, bottleneck, deduced, growing_lag
 from pytest_kafkaperf.runner.result import Result, Trial
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -219,6 +220,58 @@ def test_a_group_is_judged_by_its_own_metrics() -> None:
     scenario = {"topic": "in", "watch_group": "billing", "rate": 200}
     text = f"produce.latency.p50 2 ms; committed 50/s of 200/s, lag 300{OF_APP}"
     assert str(bottleneck(ran("app.lag.slope <= 5 records/s", scenario=scenario, **GROUP_BEHIND))) == text
+
+
+ALMOST = CALM | {
+    "produce.throughput": 300.0,
+    "consume.throughput": 285.0,
+    "e2e.latency.p50": 0.13,
+    "e2e.latency.p99": 0.25,
+    "lag.end": 75.0,
+    "app.cpu": 0.07,
+}
+"""An application that can process 285 of 300 records/s, after 5 s."""
+
+
+def test_the_wait_for_an_application_that_is_slightly_too_slow_is_not_its_time_per_record() -> None:
+    """Records wait in a lag that grows, however short each takes."""
+    text = str(deduced(OUTPUT, "p99", ALMOST, {}, rate=300, relative=False))
+    assert text == (
+        f"produce.latency.p99 10 ms; output 285/s of 300/s, lag 75{OF_APP}; "
+        "3.51 ms per record at 0.07 cores: it waits (I/O, locks, sleep)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "wait"),
+    [
+        ({}, "250 ms"),
+        ({"e2e.latency.p50": 0.25}, None),
+        ({"lag.end": 4.0, "e2e.latency.p50": 0.005}, None),
+        ({"lag.end": 0.0}, None),
+    ],
+    ids=["grows", "steady", "short", "none"],
+)
+def test_an_application_that_falls_behind_within_its_limits_gets_a_warning(
+    changed: dict[str, float], wait: str | None
+) -> None:
+    """With rounds of a minute, the same test would fail."""
+    passed = ran("e2e.latency.p99 <= 1 s", scenario=THROUGH, **ALMOST | changed)
+    assert passed.verdict is Verdict.PASSED
+    found = growing_lag(passed)
+    assert (None if found is None else str(found.values["wait"])) == wait
+    assert growing_lag(dataclasses.replace(passed, verdict=Verdict.VIOLATED)) is None
+    acted = Notice(Remark.ACTION, {"at": "1 s", "event": "restart", "what": "shop"})
+    assert growing_lag(dataclasses.replace(passed, warnings=(acted,))) is None
+
+
+def test_a_lag_that_grows_in_some_rounds_only_is_noise() -> None:
+    """An application that reads in bursts is behind at some moments."""
+    passed = ran("e2e.latency.p99 <= 1 s", scenario=THROUGH, **ALMOST)
+    (trial,) = passed.trials
+    steady = Round(metrics={**ALMOST, "lag.end": 20.0})
+    mixed = dataclasses.replace(trial, rounds=(*trial.rounds[1:], steady))
+    assert growing_lag(dataclasses.replace(passed, trials=(mixed,))) is None
 
 
 def test_with_a_live_baseline_its_rounds_count() -> None:

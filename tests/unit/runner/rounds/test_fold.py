@@ -347,6 +347,17 @@ def test_a_cluster_without_room_for_the_rate_is_a_valid_round() -> None:
     assert done.warnings == (Notice(Remark.NEVER_SENT, {"missing": 500}),)
 
 
+def test_records_that_an_aborted_load_did_not_send_say_nothing_about_the_cluster() -> None:
+    """An application that crashed would look like a cluster that is too slow."""
+    aborted = produced(sent=500, acknowledged=500, missing=500)
+    aborted = dataclasses.replace(aborted, acknowledged_by_partition=collections.Counter({0: 500}))
+    seen = report(aborted, growth={0: 500})
+    done = fold(dataclasses.replace(seen, load=dataclasses.replace(seen.load, broken=True)), PACED)
+
+    assert "unsent" not in done.metrics
+    assert done.warnings == ()
+
+
 MOVED_NS = START_NS + NS_PER_S
 MOVED = [(START_NS - 1, {0: (1, (1, 2), (1, 2))}), (MOVED_NS, {0: (2, (2,), (1, 2))})]
 """A partition whose leader changes, and which falls out of sync."""
