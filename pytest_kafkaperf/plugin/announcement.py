@@ -30,7 +30,8 @@ def _plan(tests: Sequence[PerfTest], settings: Settings, config: pytest.Config, 
     verbosity = config.get_verbosity()
     if verbosity >= 0:
         is_relative = any(threshold.relative is not None for test in tests for threshold in test.thresholds)
-        yield from settings.describe(verbose=verbosity > 0, stored=is_relative or settings.update is not None)
+        stored = (is_relative and settings.compare is None) or settings.update is not None
+        yield from settings.describe(verbose=verbosity > 0, stored=stored)
         if is_base:
             yield f"{settings.compare} is this commit, so thresholds relative to it are not judged"
     if settings.calibrate is not None and not is_disabled(config):

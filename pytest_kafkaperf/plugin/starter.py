@@ -31,6 +31,7 @@ WORKFLOW_STEPS: Mapping[Audience, tuple[str, ...]] = {
     "service": (
         "set BUILD in .github/workflows/kafka-performance.yml to the command that builds your service",
         "remove the # before the threshold with `baseline` in tests/perf/test_service_sla.py",
+        "add reports/ to .gitignore",
     ),
     "cluster": (),
 }

@@ -29,8 +29,8 @@ def describe_standing(test: PerfTest, trials: Sequence[Trial], judgement: Judgem
     what = ", ".join(map(_open, undecided)) or "the verdict"
     compared = len(trials) if test.live_baseline is not None else len(trials) - 1
     if compared >= LIKELY_TRIALS:
-        return f"{number}, undecided because the trials differ, {about(left_s)} for each further one; open: {what}"
-    return f"{number}, {about(left_s)} left; open: {what}"
+        return f"{number}, {about(left_s)} for each further trial, because the trials differ; undecided: {what}"
+    return f"{number}, {about(left_s)} left; undecided: {what}"
 
 
 def describe_repeat(test: PerfTest, judgement: Judgement) -> str:

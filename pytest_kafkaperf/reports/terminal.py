@@ -193,7 +193,7 @@ def summary_lines(run: RunResult, paper: Paper, *, verbose: bool, failures: bool
 
 def explain_range(checks: Sequence[Check]) -> list[str]:
     """Return a line that explains the column `range`, if any row has a range."""
-    side_by_side = {bool(check.trials) for check in checks if check.interval is not None}
+    side_by_side = {bool(check.trials) for check in checks if check.interval is not None and check.is_relative}
     if not side_by_side:
         return []
     text = "range: where the true change lies, with 95% confidence"

@@ -249,7 +249,7 @@ def _alike(notices: Iterable[Notice]) -> list[list[Notice]]:
 
 def _line_of(same: Sequence[Notice]) -> str:
     first = same[0].text.partition("\n")[0]
-    return first if len(same) == 1 else f"{first} (and {len(same) - 1} more with other values)"
+    return first if len(same) == 1 else f"{first} (and {len(same) - 1} more like this)"
 
 
 def describe_other_change(other: OtherChange) -> str:

@@ -34,9 +34,11 @@ _SHORTEST_WAIT_S = 0.1
 """Shortest waiting time at the end of a load that counts as a growing lag, in seconds; a few records are noise."""
 _COMPUTES = 0.9
 """CPU usage, in cores, above which at least one of an application's threads is considered busy."""
-_WAITS = 0.5
-"""CPU share of the time per record below which an application is considered to be mostly waiting. Between the two
-values, the cause is unknown, because on a busy machine, even a CPU-bound program may get less than one core."""
+_WAITS = 0.25
+"""CPU share of the time per record below which an application is considered to be mostly waiting. A larger share proves
+nothing, because the time also includes fetches and other records."""
+_MORE_COMPUTES, _MORE_WAITS = 0.4, 0.1
+"""CPU shares of an increase in time per record that show that an application computes more, or waits longer."""
 _NO_WAY = (*PROCESS_METRICS, "app.output_ratio")
 """Application metrics other than the time per record and the record rate."""
 _SMALL, _LARGE = 1 / 6, 1 / 2
@@ -177,7 +179,7 @@ def deduced(way: Way, part: str, now: Values, before: Values, *, rate: float | N
     if not names.all_in(now):
         return None
     behind = _behind(way, names, now)
-    work = _work(way, now, is_behind=behind is not None)
+    work = _work(way, now, before, is_behind=behind is not None)
     if names.all_in(before):
         at_end = _slowdown(now, before, names.end_latency, names.end_throughput)
         before_it = _slowdown(now, before, names.before_latency, names.before_throughput)
@@ -245,14 +247,14 @@ def _by_change(
     is_same = before_it.ratio <= _SAME
     is_small = now[names.before_latency] - before[names.before_latency] <= _SMALL * additional_s
     explains_little = is_small and before_it.ratio <= min(_MOST, at_end.ratio / 2)
-    cause = f"{names.before_latency} unchanged" if is_same else before_it.text
+    cause = f"{names.before_latency} about the same" if is_same else before_it.text
     return _Evidence(
         application=f"{cause}; {behind or at_end.text}" if is_same or explains_little else None,
         before_it=f"{before_it.text} as well" if before_it.ratio >= at_end.ratio / 2 else None,
     )
 
 
-def _work(way: Way, now: Values, *, is_behind: bool) -> str:
+def _work(way: Way, now: Values, before: Values, *, is_behind: bool) -> str:
     """Describe whether the application waits or computes; empty if its CPU usage is unknown or inconclusive.
 
     An application that falls behind is never idle, so its throughput determines the time per record. An application
@@ -264,11 +266,27 @@ def _work(way: Way, now: Values, *, is_behind: bool) -> str:
         return ""
     time_s = 1 / now[way.throughput] if is_behind else _time_in_application_s(way, now)
     cores = format_quantity(cpu, Unit.CORES)
+    earlier_s = _time_in_application_s(way, before)
+    if not is_behind and time_s is not None and earlier_s is not None and before.get("app.cpu") is not None:
+        return _more_work(way, now, before, more_s=time_s - earlier_s)
     pace = cores if time_s is None else f"{_shown(time_s, Unit.SECONDS)} per record at {cores}"
     if cpu >= _COMPUTES:
         return f"{pace}: it computes"
-    if time_s is not None and cpu < _WAITS and cpu / now[way.throughput] < _WAITS * time_s:
+    if time_s is not None and cpu / now[way.throughput] < _WAITS * time_s:
         return f"{pace}: it waits (I/O, locks, sleep)"
+    return ""
+
+
+def _more_work(way: Way, now: Values, before: Values, *, more_s: float) -> str:
+    """Describe the increase in time per record since `before`, based on the CPU time that explains it."""
+    before_cores, cores = (format_quantity(values["app.cpu"], Unit.CORES) for values in (before, now))
+    more_cpu_s = now["app.cpu"] / now[way.throughput] - before["app.cpu"] / before[way.throughput]
+    if more_s <= 0:
+        return ""
+    if more_cpu_s >= _MORE_COMPUTES * more_s:
+        return f"{_shown(more_cpu_s, Unit.SECONDS)} more CPU time per record ({before_cores} → {cores}): it computes"
+    if more_cpu_s <= _MORE_WAITS * more_s:
+        return f"{_shown(more_s, Unit.SECONDS)} more per record at {cores}: it waits (I/O, locks, sleep)"
     return ""
 
 

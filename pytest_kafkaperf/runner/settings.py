@@ -129,8 +129,7 @@ class Settings:
             cluster = (
                 f"{provider.name}{reason}, {self.cluster.image or f'Kafka {self.cluster.version or DEFAULT_VERSION}'}"
             )
-        baselines = f", baselines {self.shown(self.baselines)}" if stored else ""
-        return f"{cluster}{baselines}, environment {environment}"
+        return f"{cluster}, baselines {self.shown(self.baselines)}, environment {environment}" if stored else cluster
 
     def describe_sources(self) -> str:
         """Describe every option that was set, with its value and source; used by `-v`."""

@@ -204,7 +204,8 @@ def estimate(tests: Sequence[PerfTest]) -> str:
 def _can_be_suspected(test: PerfTest) -> bool:
     """Return True if the test is re-tested when its first trial is worse than the baseline."""
     judges = test.settings.confirm and test.settings.calibrate is None and test.settings.update != "replace"
-    return judges and test.live_baseline is None and any(one.relative is not None for one in test.thresholds)
+    is_screened = test.live_baseline is None and not test.settings.compares_code
+    return judges and is_screened and any(one.relative is not None for one in test.thresholds)
 
 
 def about(seconds: float) -> str:

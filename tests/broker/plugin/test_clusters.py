@@ -18,7 +18,6 @@ from pytest_kafkaperf.clusters.monitoring.probes import ExporterProbe
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
-from pytest_kafkaperf.core.environment import default_environment_key
 from tests.support.project import INI, Project, problem_kinds, texts
 from tests.support.strangers import make_topic, topics
 
@@ -148,9 +147,8 @@ def test_a_line_after_the_collection_shows_that_a_docker_daemon_was_found(projec
     project.write("conftest.py", "import sys\nsys.modules['jgo'] = None  # as if it were not installed\n")
     run = project.test(SKIPPED).run("--kafka-cluster=auto", reports=False)
     assert run.status == pytest.ExitCode.OK, run.out
-    key = default_environment_key("docker")
     reason = f"auto: the extra 'local' is not installed, and a Docker daemon answers at {look()[0]}"
-    assert f"kafkaperf: cluster docker ({reason}), Kafka {DEFAULT_VERSION}, environment {key}\n" in run.out
+    assert f"kafkaperf: cluster docker ({reason}), Kafka {DEFAULT_VERSION}\n" in run.out
 
 
 def test_equal_specs_share_a_cluster_until_a_test_disturbs_it(project: Project) -> None:

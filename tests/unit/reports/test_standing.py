@@ -55,7 +55,7 @@ def judged(*ratios: float) -> Judgement:
 def test_a_line_shows_the_open_thresholds_and_the_usual_time_that_is_left() -> None:
     """Minutes without a word look like a hang; what is decided or absolute is left out."""
     assert describe_standing(perftest(), trials_of(1.2, 1.3), judged(1.2, 1.3), left_s=170) == (
-        f"test_orders: trial 2, about 3 min left; open: {P50} +25%"
+        f"test_orders: trial 2, about 3 min left; undecided: {P50} +25%"
     )
 
 
@@ -63,8 +63,8 @@ def test_a_line_shows_what_a_trial_takes_if_there_are_more_than_usual() -> None:
     """A constant "3 min left" for ten minutes is worse than no estimate. The range shows how much the trials differ."""
     ratios = (3.0, 1.1, 4.0, 1.2, 2.0)
     assert describe_standing(perftest(), trials_of(*ratios), judged(*ratios), left_s=170) == (
-        "test_orders: trial 5, undecided because the trials differ, about 3 min for each further one; "
-        f"open: {P50} +100% (×0.25…×16)"  # noqa: RUF001
+        "test_orders: trial 5, about 3 min for each further trial, because the trials differ; "
+        f"undecided: {P50} +100% (×0.25…×16)"  # noqa: RUF001
     )
 
 

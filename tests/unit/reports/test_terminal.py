@@ -247,7 +247,7 @@ def test_a_warning_stands_there_once_whatever_its_numbers_are() -> None:
     repeated = (Notice(Remark.RECORDS_FAILED, {"failed": number, "failures": ""}) for number in (2, 4, 5))
     loud = result("test_x", "errors == 0", warnings=(*repeated, notice_told("broker 2 left")))
     assert [line for line in table([loud], {}).splitlines() if "warning" in line] == [
-        "  warning: 2 records failed (and 2 more with other values)",
+        "  warning: 2 records failed (and 2 more like this)",
         "  warning: broker 2 left",
     ]
 
@@ -260,7 +260,7 @@ def test_what_was_done_on_purpose_is_shown_with_v_or_after_a_failure() -> None:
     restarted = result("test_x", "errors == 0", warnings=told)
     failed = dataclasses.replace(restarted, verdict=Verdict.VIOLATED)
     planned = [
-        "  at 1.5 s: sink stopped (and 1 more with other values)",
+        "  at 1.5 s: sink stopped (and 1 more like this)",
         "  at 2.5 s: sink started",
         "  the baseline: at 1.5 s: sink stopped",
     ]
