@@ -36,6 +36,7 @@ def search(cluster: Cluster, limits: Sequence[str], *, low: float, high: float, 
     return only
 
 
+@pytest.mark.speed
 @pytest.mark.timeout(900)
 def test_the_capacity_under_a_quota_is_the_quota(limited: Cluster) -> None:
     """Within 5%, although it counts more bytes than those of values, and latency rises near to it."""

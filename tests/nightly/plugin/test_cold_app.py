@@ -53,6 +53,7 @@ def enriching(project: Project) -> Project:
     return project.test(TEST.format(command=[*program, "enrich", "orders", "enriched"]))
 
 
+@pytest.mark.speed
 def test_a_cold_application_is_reported_and_a_warm_one_is_not(enriching: Project, on_broker: str) -> None:
     """Its first records are slower than those that it gets in production."""
     cold = enriching.run_steadily(on_broker, "-o", "kafka_broker_warmup=0 s")
