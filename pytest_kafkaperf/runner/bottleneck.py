@@ -92,12 +92,13 @@ def bottleneck(result: Result) -> Notice | None:
 
 
 def growing_lag(result: Result) -> Notice | None:
-    """Return a warning if an application fell behind its input in every round of a test that did not fail.
+    """Return a warning if an application fell behind a steady input in every round of a test that did not fail.
 
     The latency then depends on the length of a round, so the test could pass although the application is too slow.
     """
     acted = any(notice.remark is Remark.ACTION for notice in result.warnings)
-    if result.verdict.fails or acted or result.plan is not None or result.scenario.backlog:
+    is_steady = isinstance(result.scenario.rate, float) and not result.scenario.backlog
+    if result.verdict.fails or acted or not is_steady:
         return None
     for way in _ways(result.scenario):
         waits_s = [_growing_s(way, one.metrics) for trial in judged(result.trials) for one in trial.rounds]

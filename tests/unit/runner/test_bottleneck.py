@@ -282,6 +282,14 @@ def test_an_application_that_falls_behind_within_its_limits_gets_a_warning(
     assert growing_lag(dataclasses.replace(passed, warnings=(acted,))) is None
 
 
+@pytest.mark.parametrize("scenario", [{"rate": None}, {"rate": "100 -> 400 records/s over 5 s", "duration": None}])
+def test_a_lag_may_grow_if_the_load_has_no_steady_rate(scenario: dict[str, Any]) -> None:
+    """At full speed, the slowest part always falls behind."""
+    passed = ran("e2e.latency.p99 <= 1 s", scenario=THROUGH | scenario, **ALMOST)
+    assert passed.verdict is Verdict.PASSED
+    assert growing_lag(passed) is None
+
+
 def test_a_lag_that_grows_in_some_rounds_only_is_noise() -> None:
     """An application that reads in bursts is behind at some moments."""
     passed = ran("e2e.latency.p99 <= 1 s", scenario=THROUGH, **ALMOST)
