@@ -279,8 +279,7 @@ def test_the_terminal_shows_the_cluster_and_a_table(project: Project, on_broker:
     project.test(PACED.format(limits="'errors == 0'"))
     run = project.run_steadily(on_broker)
     header = next(line for line in run.out.splitlines() if line.startswith("kafkaperf: "))
-    assert f"cluster {on_broker.partition('=')[2]} (external)" in header
-    assert "environment linux-" in header
+    assert header == f"kafkaperf: cluster {on_broker.partition('=')[2]} (external)"
     assert "kafka performance" in run.out
     lines = run.out.splitlines()
     block = lines[lines.index("✓ PASSED  test_paced") - 2 :]
