@@ -29,7 +29,7 @@ import psutil
 
 from pytest_kafkaperf.clusters.brokers import distribution, java
 from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import LOW_NOISE_JVM_OPTIONS, ClusterSpec
+from pytest_kafkaperf.clusters.spec import QUICK_JVM_OPTIONS, ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.units import format_ratio
@@ -89,7 +89,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         agent = f"-javaagent:{burn_jar(Path(folder))}"
         for arm in given.arms:
-            quick = LOW_NOISE_JVM_OPTIONS if arm.split("-")[1] == "quick" else ()
+            quick = QUICK_JVM_OPTIONS if arm.split("-")[1] == "quick" else ()
             os.environ["JDK_JAVA_OPTIONS"] = " ".join((agent, *quick))
             _run(arm, given.trials)
 

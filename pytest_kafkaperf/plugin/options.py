@@ -148,7 +148,7 @@ OPTIONS = {
     "quick-compiler": Option(
         "",
         "use only the JVM's quick compiler in brokers: they are warm within seconds and less noisy, but slower",
-        "off; on for tests with only relative thresholds that are compared with another revision",
+        "off",
         "bool",
     ),
     "broker-warmup": Option(

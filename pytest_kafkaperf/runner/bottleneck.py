@@ -116,7 +116,15 @@ def _ways(scenario: Scenario) -> list[Way]:
 
 
 def _growing_s(way: Way, now: Values) -> float | None:
-    """Return how long the application's last input had to wait if its lag was growing; None otherwise or if unknown."""
+    """Return how long the application's last input had to wait if its lag was growing; None otherwise or if unknown.
+
+    Records that an application drops stay in the lag of its output. A group's lag rises and falls with its commits, so
+    its slope decides.
+    """
+    if way is OUTPUT and (now.get("lost") or now.get("app.output_ratio", 1.0) < 1):
+        return None
+    if way is GROUP and now.get("app.lag.slope", 0.0) <= (1 - _ALMOST) * now.get("produce.throughput", 0.0):
+        return None
     lag, given, usual_s = (now.get(name) for name in (way.lag, "produce.throughput", f"{way.latency}.p50"))
     if not lag or not given or not usual_s:
         return None

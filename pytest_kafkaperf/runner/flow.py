@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.environment import DIRTY, Change, Part, commit_change, differences
-from pytest_kafkaperf.core.errors import ClusterError, UsageError
+from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.spans import Span
 from pytest_kafkaperf.load.allocation import WorkerAllocation
@@ -72,8 +72,6 @@ def run_test(
     declared = test
     test, absent = _resolved(test if own.actions else as_run(test), own.cluster)
     baseline = run.baseline_of(test, own)
-    if isinstance(baseline, LiveBaseline) and baseline.revision is not None:
-        _refuse_other_compiler(own.cluster, baseline.side.cluster)
     if isinstance(baseline, StoredBaseline):
         test = dataclasses.replace(test, live_baseline=None)  # the other revision may not contain the test
     judging = _judging(test, own, baseline, run)
@@ -93,17 +91,6 @@ def run_test(
         shortened = Notice(Remark.SHORTENED, {"lengths": declared.shortened})
         result = dataclasses.replace(result, notes=(shortened, *result.notes))
     return run.add(test, result, both_slower=decision.judgement.both_slower)
-
-
-def _refuse_other_compiler(own: Cluster, other: Cluster) -> None:
-    """Raise `UsageError` if only one side's brokers use the quick compiler, because these brokers are much slower."""
-    ours, theirs = ("quick" if "compiler" in each.fingerprint else "full" for each in (own, other))
-    if ours != theirs:
-        raise UsageError(
-            f"the brokers of this side use the JVM's {ours} compiler and those of the other revision the {theirs} one, "
-            "so their speed differs; declare @kafka_cluster(quick_compiler=False) for the test, or pass "
-            "quick_compiler=True to kafka_cluster_factory()"
-        )
 
 
 def measured(bench: Bench, suspected: Suspected) -> Decision:

@@ -266,7 +266,6 @@ def read_perftest(
     scenario, sources = declared
     measured = measured_metrics(scenario, settings, spec)
     limits = tuple(dict.fromkeys((*thresholds, *_of_settings(settings, measured))))
-    spec = _quickened(spec, limits, settings)
     live_baseline = attempt(_live_baseline, spec, settings)
     attempt(refuse_unmeasured, thresholds, scenario, measured)
     stop_on_problems()
@@ -286,14 +285,6 @@ def read_perftest(
         folder=folder,
         settings=settings,
     )
-
-
-def _quickened(spec: ClusterSpec, limits: Sequence[Threshold], settings: Settings) -> ClusterSpec:
-    """Return the spec with the quick compiler if only the test's code is compared; its brokers warm up in seconds."""
-    is_declared = "quick_compiler" in spec.model_fields_set
-    if not settings.compares_code or is_declared or any(limit.needs_optimizing_compiler for limit in limits):
-        return spec
-    return spec.model_copy(update={"quick_compiler": True})
 
 
 def _of_settings(settings: Settings, measured: Collection[str]) -> list[Threshold]:

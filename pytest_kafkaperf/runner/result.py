@@ -221,9 +221,9 @@ def warnings_of(trials: Sequence[Trial]) -> tuple[Notice, ...]:
 
 
 def shows_end(problems: Iterable[Problem], program: str) -> bool:
-    """Return True if a problem shows how this program, such as `application shop`, exited unexpectedly."""
+    """Return True if a problem shows the last output of this program, such as `application shop`."""
     ended = (problem for problem in problems if problem.kind is ProblemKind.APPLICATION_ENDED)
-    return any(problem.values.get("program") == program for problem in ended)
+    return any(problem.values.get("program") == program and "log" in problem.values for problem in ended)
 
 
 def _numbered(trials: Sequence[Trial], *, counting: bool) -> list[tuple[int, Trial]]:

@@ -83,15 +83,6 @@ class Threshold:
         parts = self.limit.parts if isinstance(self.limit, Extreme) else (self.limit,)
         return next((part for part in parts if isinstance(part, Relative)), None)
 
-    @property
-    def needs_optimizing_compiler(self) -> bool:
-        """True if the threshold is meaningful only on brokers with the JVM's optimizing compiler, as in production.
-
-        Counts of faults do not depend on the compiler, nor do changes if the same Kafka runs on both sides.
-        """
-        is_absolute = self.relative is None and self.metric.over_rounds != "sum"
-        return is_absolute or self.metric.name.startswith("broker.")
-
 
 def count_gated(thresholds: Iterable[Threshold]) -> int:
     """Return the number of baseline-relative thresholds, each of which could fail a test by chance."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Self
 
-from pytest_kafkaperf.core.errors import ScenarioError, UnitError, UsageError
+from pytest_kafkaperf.core.errors import KafkaPerfError, ScenarioError, UnitError, UsageError
 from pytest_kafkaperf.core.problems import Cause, Problem
 from pytest_kafkaperf.core.text import repr_of
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse_time
@@ -157,12 +157,14 @@ class ActionTimer:
                 raise TypeError("the function is async, so it would not run; pass a function that is not async")  # noqa: TRY301
             if action.metric is not None:
                 self.recorded[action.metric] = _value(value)
+        except KafkaPerfError as error:
+            self._report(action, f"{type(error).__name__}: {error.reason}", **error.facts)
         except BaseException as error:  # noqa: BLE001 - the report shows every error of the test's code, even pytest.fail()
             self._report(action, f"{type(error).__name__}: {error}")
         self._pending.remove(action)
 
-    def _report(self, action: Action, text: str) -> None:
-        self.problems.append(Problem(Cause.ACTION_FAILED, {"action": str(action), "reason": text}))
+    def _report(self, action: Action, text: str, **facts: str) -> None:
+        self.problems.append(Problem(Cause.ACTION_FAILED, {"action": str(action), "reason": text, **facts}))
 
 
 def _value(value: object) -> float:

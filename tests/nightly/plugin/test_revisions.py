@@ -203,23 +203,6 @@ def test_a_smoke_test_measures_this_side_alone(repository: Project) -> None:
     )
 
 
-def test_brokers_with_another_compiler_are_refused(repository: Project) -> None:
-    """Both revisions could be equally fast, and one would look twice as slow."""
-    repository.write(
-        "conftest.py",
-        "import pytest\n"
-        "@pytest.fixture\n"
-        "def kafka_cluster(kafka_cluster_factory):\n"
-        "    return kafka_cluster_factory(heap='300m')\n",
-    )
-    commit(repository, "Give the brokers less memory")
-    run = repository.run("--kafka-compare=git:HEAD~1")
-    assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
-    text = " ".join(run.out.split())
-    assert "this side use the JVM's full compiler and those of the other revision the quick one" in text
-    assert "declare @kafka_cluster(quick_compiler=False) for the test" in text
-
-
 def test_the_time_budget_counts_for_both_sides(repository: Project) -> None:
     """A comparison that it breaks off is undecided, and names the budget."""
     commit(repository.test(TEST.replace('"1 s"', '"5 s"')), "Take longer")

@@ -266,8 +266,10 @@ def test_the_wait_for_an_application_that_is_slightly_too_slow_is_not_its_time_p
         ({"e2e.latency.p50": 0.25}, None),
         ({"lag.end": 4.0, "e2e.latency.p50": 0.005}, None),
         ({"lag.end": 0.0}, None),
+        ({"lost": 70.0}, None),
+        ({"app.output_ratio": 0.7}, None),
     ],
-    ids=["grows", "steady", "short", "none"],
+    ids=["grows", "steady", "short", "none", "loses", "filters"],
 )
 def test_an_application_that_falls_behind_within_its_limits_gets_a_warning(
     changed: dict[str, float], wait: str | None
@@ -288,6 +290,19 @@ def test_a_lag_may_grow_if_the_load_has_no_steady_rate(scenario: dict[str, Any])
     passed = ran("e2e.latency.p99 <= 1 s", scenario=THROUGH | scenario, **ALMOST)
     assert passed.verdict is Verdict.PASSED
     assert growing_lag(passed) is None
+
+
+@pytest.mark.parametrize(("slope", "warns"), [(15.0, True), (0.5, False), (None, False)])
+def test_the_lag_of_a_group_grows_if_its_slope_says_so(slope: float | None, *, warns: bool) -> None:
+    """Between two commits, it rises anyway."""
+    scenario = {"topic": "in", "watch_group": "billing", "rate": 300}
+    values = ALMOST | {"app.lag.end": 1200.0, "app.delay.p50": 2.0}
+    values = {name: value for name, value in values.items() if name != "app.lag.slope"}
+    values |= {} if slope is None else {"app.lag.slope": slope}
+    passed = ran("app.delay.p50 <= 10 s", scenario=scenario)
+    (trial,) = passed.trials
+    trial = dataclasses.replace(trial, rounds=(Round(metrics=values),) * 5)
+    assert (growing_lag(dataclasses.replace(passed, trials=(trial,))) is not None) is warns
 
 
 def test_a_lag_that_grows_in_some_rounds_only_is_noise() -> None:

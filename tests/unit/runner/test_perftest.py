@@ -49,42 +49,6 @@ def test_the_quick_compiler_is_used_on_both_sides(tmp_path: Path) -> None:
     assert perftest.spec.quick_compiler
 
 
-@pytest.mark.parametrize(
-    ("thresholds", "declared", "options", "quick"),
-    [
-        (["e2e.latency.p50 <= baseline + 10%", "lost == 0"], {}, {"compare": "git:main"}, True),
-        (["e2e.latency.p50 <= max(baseline + 10%, 5 ms)"], {}, {"compare": "git:main"}, True),
-        ([], {}, {"compare": "git:main"}, True),
-        (["e2e.latency.p50 <= baseline + 10%"], {"quick_compiler": False}, {"compare": "git:main"}, False),
-        (["e2e.latency.p50 <= baseline + 10%", "e2e.latency.p99 <= 1 s"], {}, {"compare": "git:main"}, False),
-        (["broker.cpu_per_record <= baseline + 10%"], {}, {"compare": "git:main"}, False),
-        (["produce.latency.p50 <= baseline + 10%"], {}, {"compare": "local:4.0.0"}, False),
-        (["produce.latency.p50 <= baseline + 10%"], {}, {}, False),
-    ],
-)
-def test_the_quick_compiler_is_for_tests_of_code_alone(
-    tmp_path: Path, thresholds: list[str], declared: dict[str, bool], options: dict[str, str], *, quick: bool
-) -> None:
-    """A promise in milliseconds is about brokers as in production, and so is what a change does to the brokers."""
-    settings = read_settings({"cluster": "local", **options}, {}, invocation_folder=tmp_path, root=tmp_path)
-    marks = [pytest.mark.kafka_scenario(rate="1k records/s", consumers=1).mark]
-    marks += [pytest.mark.kafka_threshold(*thresholds).mark] if thresholds else []
-    marks += [pytest.mark.kafka_cluster(**declared).mark]
-    perftest = read_perftest("a.py::test", marks, {}, settings, folder=tmp_path)
-    assert perftest.spec.quick_compiler is quick
-    assert (perftest.live_baseline == perftest.spec) is settings.compares_code
-
-
-def test_both_sides_of_a_comparison_of_code_have_the_same_brokers(tmp_path: Path) -> None:
-    """The other side has no --kafka-compare."""
-    marks = [pytest.mark.kafka_scenario(rate="1k records/s").mark]
-    ours = read_settings({"cluster": "local", "compare": "git:main"}, {}, invocation_folder=tmp_path, root=tmp_path)
-    theirs = read_settings({"cluster": "local"}, {}, invocation_folder=tmp_path, root=tmp_path, is_other_side=True)
-    specs = [read_perftest("a.py::test", marks, {}, each, folder=tmp_path).spec for each in (ours, theirs)]
-    assert specs[0] == specs[1]
-    assert specs[0].quick_compiler
-
-
 def test_samples_are_found_from_the_folder_of_the_test(tmp_path: Path) -> None:
     """Tests run from anywhere; a baseline says the same on every machine."""
     (tmp_path / "orders.jsonl").write_text("{}\n")

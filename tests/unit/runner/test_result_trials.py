@@ -70,10 +70,12 @@ def test_an_application_that_has_ended_explains_why_it_could_not_be_read() -> No
 
 def test_the_end_of_an_application_is_shown_only_by_its_own_problem() -> None:
     """The output of another application is still worth showing."""
-    ended = Problem.of(ApplicationError("it exited with status 3", program="application shop")).of_round(1)
+    ended = Problem.of(ApplicationError("it exited with status 3", log="", program="application shop")).of_round(1)
     other = Problem.of(ClusterError("application mail (pid 8) does not answer"))
     programs = ("application shop", "application sho", "application mail")
     assert [shows_end([ended, other], program) for program in programs] == [True, False, False]
+    unready = Problem.of(ApplicationError("another instance has its partitions", program="application shop"))
+    assert not shows_end([unready], "application shop")
 
 
 def test_what_the_cluster_has_done_always_counts() -> None:

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from pytest_kafkaperf.core.errors import ScenarioError, UsageError
+from pytest_kafkaperf.core.errors import ApplicationError, ScenarioError, UsageError
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.load.messages import LoadReport
@@ -67,6 +67,20 @@ def test_what_an_action_raises_is_a_problem_of_the_round() -> None:
     assert acting.problems == [
         problem_told(ProblemKind.ACTION_FAILED, "kafka_perf.at('0 s'): RuntimeError: no such broker")
     ]
+
+
+def test_the_log_of_an_application_that_an_action_could_not_start_is_apart_from_the_reason() -> None:
+    """A summary in one line must not end with the introduction of the log."""
+
+    def fail() -> None:
+        raise ApplicationError("it exited with status 1", log="Traceback", program="application shop")
+
+    with ActionTimer([Action(0.0, fail)]) as acting:
+        acting.follow(progress("measuring", 0.1))
+        assert becomes(lambda: acting.problems != [])
+    (problem,) = acting.problems
+    assert problem.sentence == "kafka_perf.at('0 s'): ApplicationError: it exited with status 1"
+    assert problem.details == ("the end of its log:", "Traceback")
 
 
 def test_an_action_that_returns_a_coroutine_is_a_problem_of_the_round() -> None:
