@@ -2,7 +2,6 @@
 
 - settings: a run's options, and code revisions
 - perftest: a test's declarations, with the options applied
-- measured_metrics: what a test measures, and what other metrics need
 - perf_run: the state shared by a run's tests, and their results
 - shared_clusters: a run's clusters and applications
 - flow: runs one test from start to finish

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_kafkaperf.clusters.spec import ClusterSpec
-from pytest_kafkaperf.core.errors import ScenarioError, UnitError, suggestion
+from pytest_kafkaperf.clusters.target import External
+from pytest_kafkaperf.core.errors import ScenarioError, UnitError, did_you_mean, suggestion
 from pytest_kafkaperf.core.metrics import (
+    EVENT_METRICS,
+    FEWEST_RECORDS,
+    HOST_METRICS,
+    JMX_METRICS,
+    PROCESS_METRICS,
     QUANTILES,
     SEARCH_METRICS,
+    plugins_like,
 )
 from pytest_kafkaperf.load.engines.engine import client_problems
-from pytest_kafkaperf.runner.measured_metrics import measured_metrics, refuse_unmeasured, remedy_for
 from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
 from pytest_kafkaperf.runner.rounds.samples import with_path
 from pytest_kafkaperf.runner.settings import SCENARIO_OPTIONS, Revision, Settings
@@ -112,9 +119,9 @@ class PerfTest:
         *farther, command_line = self.levels
         levels = (*farther, ("call", overrides), command_line)
         scenario, sources = _scenario(levels, self.folder, where, names)
-        measured = measured_metrics(scenario, self.settings, self.spec)
+        measured = _measured(scenario, self.settings, self.spec)
         own = [limit for limit in self.thresholds if not limit.from_ini]
-        refuse_unmeasured(own, scenario, measured)
+        _refuse_unmeasured(own, scenario, measured)
         limits = tuple(dict.fromkeys((*own, *_of_settings(self.settings, measured))))
         scenario = _timed(scenario, sources, limits)
         return replace(self, scenario=scenario, thresholds=limits, sources=sources, levels=levels)
@@ -154,7 +161,7 @@ class PerfTest:
         try:
             test = self.with_overrides(overrides, where="", names={"rate": "low", "duration": "hold"})
             plan = _plan(limits, high, test.scenario)
-            refuse_unmeasured(plan.limits, test.scenario, measured_metrics(test.scenario, self.settings, self.spec))
+            _refuse_unmeasured(plan.limits, test.scenario, _measured(test.scenario, self.settings, self.spec))
         except ScenarioError as error:
             raise ScenarioError(f"kafka_perf.capacity: {error}") from None
         searched = test.scenario.model_copy(update={"rate": None})
@@ -172,7 +179,7 @@ class PerfTest:
         for limit in (*self.thresholds, *(() if self.plan is None else self.plan.limits)):
             name = limit.metric.name
             if limit.metric.is_own and name not in names and not limit.from_ini:
-                remedy = suggestion(name, [*names]) or remedy_for(name)
+                remedy = suggestion(name, [*names]) or _remedy(name)
                 raise ScenarioError(f"threshold {limit.expression!r}: this test does not measure {name}; {remedy}")
         kept = [limit for limit in self.thresholds if limit.metric.name in names or not limit.metric.is_own]
         known = [replace(parse_declared(limit.expression), from_ini=limit.from_ini) for limit in kept]
@@ -263,12 +270,12 @@ def read_perftest(
     cluster_fields.append({name: value for name, value in parameters.items() if name in ClusterSpec.model_fields})
     spec = attempt(read_spec, cluster_fields, settings)
     stop_on_problems()
-    scenario, sources = declared
-    measured = measured_metrics(scenario, settings, spec)
-    limits = tuple(dict.fromkeys((*thresholds, *_of_settings(settings, measured))))
     live_baseline = attempt(_live_baseline, spec, settings)
-    attempt(refuse_unmeasured, thresholds, scenario, measured)
+    scenario, sources = declared
+    measured = _measured(scenario, settings, spec)
+    attempt(_refuse_unmeasured, thresholds, scenario, measured)
     stop_on_problems()
+    limits = tuple(dict.fromkeys((*thresholds, *_of_settings(settings, measured))))
     return PerfTest(
         nodeid=nodeid,
         scenario=_timed(scenario, sources, limits),
@@ -356,6 +363,21 @@ def _live_baseline(spec: ClusterSpec, settings: Settings) -> ClusterSpec | None:
     return ClusterSpec.of({**own, **changed}, where="--kafka-compare-config: ")
 
 
+def _remedy(name: str) -> str:
+    """Return a hint for a threshold on a metric that neither the test nor the plugin measures."""
+    alike = [known for known in plugins_like(name) if known.startswith("app.")]
+    instead = f"; {did_you_mean(alike)}" if alike else ""
+    return f"call kafka_perf.add_metric({name!r}, ...) before the load{instead}"
+
+
+def _refuse_unmeasured(thresholds: Sequence[Threshold], scenario: Scenario, measured: AbstractSet[str]) -> None:
+    for threshold in thresholds:
+        name = threshold.metric.name
+        if name not in measured and not threshold.metric.is_own:
+            reason = _too_few(name, scenario) or _requirement(name, scenario)
+            raise ScenarioError(f"threshold {threshold.expression!r}: {name} is not measured here; {reason}")
+
+
 def _plan(limits: Sequence[Any], high: Any, scenario: Scenario) -> SearchPlan:
     if not limits:
         raise ScenarioError("give at least one threshold, for example 'produce.latency.p99 <= 20 ms'")
@@ -380,3 +402,49 @@ def _plan(limits: Sequence[Any], high: Any, scenario: Scenario) -> SearchPlan:
     if lowest >= highest:
         raise ScenarioError(f"low={format_rate(lowest)!r} must be less than high={format_rate(highest)!r}")
     return SearchPlan(limits=tuple(found), low=lowest, high=highest)
+
+
+def _measured(scenario: Scenario, settings: Settings, spec: ClusterSpec) -> set[str]:
+    """Return a round's metrics on the `--kafka-cluster` cluster, even if a fixture provides a different cluster."""
+    measured = {*scenario.metrics(), *PROCESS_METRICS, *EVENT_METRICS, *SEARCH_METRICS}
+    if not scenario.watch_group:
+        measured -= {name for name in EVENT_METRICS if name.startswith("app.")}
+    if isinstance(settings.cluster, External):
+        return measured | {*(JMX_METRICS if settings.metrics_urls else ())}
+    return measured | {*HOST_METRICS, *(JMX_METRICS if spec.jmx else ())}
+
+
+def _too_few(name: str, scenario: Scenario) -> str | None:
+    """Return an explanation if a round has too few records for a quantile; None otherwise."""
+    family, _, part = name.partition(".p")
+    if f"p{part}" not in FEWEST_RECORDS or f"{family}.p99" not in scenario.metrics():
+        return None
+    return f"it needs at least {FEWEST_RECORDS[f'p{part}']} records per round; increase the rate or the duration"
+
+
+_NEEDED = {
+    "catchup": "a backlog, and consumers=1 or more on a new topic",
+    "app.output_ratio": "output_topic, the topic that the application writes to",
+    "app": "watch_group, the application's consumer group",
+    "produce": "a rate",
+    "unsent": "a rate",
+}
+"""Declarations that a metric requires in a test with producers, by the name of the metric or its first part."""
+
+
+def _requirement(name: str, scenario: Scenario) -> str:
+    family = name.partition(".")[0]
+    needed = _NEEDED.get(name, _NEEDED.get(family))
+    if name in HOST_METRICS:
+        needed = "brokers that the plugin starts: --kafka-cluster=local or docker"
+    elif family == "broker":
+        needed = "kafka_jmx = true in the ini file, or kafka_metrics_url with a running cluster"
+    elif not scenario.producers:
+        needed = "producers=1 or more"
+    elif family in ("consume", "e2e", "lag"):
+        needed = "consume='live'" if scenario.consumers else "consumers=1 or more"
+    elif needed is None and scenario.output_topic is not None:
+        return "an application may move records to other partitions; remove output_topic or the threshold"
+    elif needed is None:
+        needed = "acks=1 or acks='all'"
+    return f"it needs {needed}"

@@ -70,8 +70,6 @@ class Settings:
     """True if suspected regressions are re-tested."""
     compare: Target | Revision | None
     """The live baseline, a cluster or a revision of the code; None to compare with stored baselines."""
-    compares_code: bool
-    """True on both sides of a comparison with another revision of the code, for which the same Kafka runs."""
     compare_setup: str | None
     """Shell command that installs a revision into a separate virtual environment."""
     compare_config: Mapping[str, str]
