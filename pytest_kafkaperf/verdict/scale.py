@@ -35,10 +35,23 @@ class Incomparable:
     reason: str
 
 
-def difference(subject: Metric, trial: Measured) -> float | Incomparable:
-    """Return the difference between a trial and its live baseline; positive if the trial is worse.
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Difference between a trial and its live baseline."""
 
-    The difference is the one-sample Hodges-Lehmann estimate over the pairs of rounds, or `NOTHING` (see `has_nothing`).
+    value: float
+    """Difference on the log scale; positive if the trial is worse."""
+    variance: float | None = None
+    """Variance of `value`, as estimated from the noise between the trial's pairs of rounds; None if there is only one
+    pair."""
+    freedom: int = 0
+    """Degrees of freedom of this estimate."""
+
+
+def difference(subject: Metric, trial: Measured) -> Difference | Incomparable:
+    """Return the difference between a trial and its live baseline.
+
+    Its value is the one-sample Hodges-Lehmann estimate over the pairs of rounds, or `NOTHING` (see `has_nothing`).
     """
     if subject.can_be_zero:
         return Incomparable(_ZERO.format(subject.name))
@@ -51,9 +64,12 @@ def difference(subject: Metric, trial: Measured) -> float | Incomparable:
     if len(trial.rounds) != len(other_side):
         return Incomparable(f"{own} cannot be paired with {len(other_side)} of the baseline")
     if has_nothing(subject, trial.rounds):
-        return NOTHING
-    pairs = zip(logs(subject, trial.rounds), logs(subject, other_side), strict=True)
-    return pseudomedian([candidate - other for candidate, other in pairs])
+        return Difference(NOTHING)
+    both = zip(logs(subject, trial.rounds), logs(subject, other_side), strict=True)
+    pairs = [candidate - other for candidate, other in both]
+    if len(pairs) == 1:
+        return Difference(pairs[0])
+    return Difference(pseudomedian(pairs), statistics.variance(pairs) / len(pairs), len(pairs) - 1)
 
 
 def pseudomedian(differences: Sequence[float]) -> float:

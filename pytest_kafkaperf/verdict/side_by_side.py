@@ -47,7 +47,8 @@ class SideBySide:
         last, level = evidence.last, level_of_other_side(subject, trials)
         least = None
         if relative is not None and last is not None and last.deviation is not None:
-            least = detectable(last.deviation, tolerance=tolerance, alpha=alpha, power=POWER)
+            freedom = max(map(len, (one.rounds for one in trials))) - 1
+            least = detectable(last.deviation, tolerance=tolerance, alpha=alpha, power=POWER, freedom=freedom)
         compared = ComparedRounds(
             finding=_finding(threshold, trials, evidence),
             level=None if level is None else level.level,

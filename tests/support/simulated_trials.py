@@ -15,11 +15,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from pytest_kafkaperf.verdict.scale import Difference
 from pytest_kafkaperf.verdict.sequential import FEWEST_TRIALS, MARGIN, MOST_TRIALS, Decision, Look, look
 
 Floats = npt.NDArray[np.float64]
 Noise = Literal["normal", "heavy-tailed", "disturbed"]
 
+FREEDOM = 3
+"""Degrees of freedom within a trial, of four pairs of rounds."""
 LOOKS = range(FEWEST_TRIALS, MOST_TRIALS + 1)
 _MOST_T, _FAR = 1e4, 1e5
 
@@ -37,25 +40,49 @@ class Outcomes:
         return float((self.decisions == decision).mean())
 
 
-def differences(*, runs: int, deviation: float, noise: Noise = "normal", seed: int = 20_261_123) -> Floats:
-    """Differences of unchanged trials, shape (runs, trials), with this standard deviation.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trials:
+    """Simulated trials of many tests; both arrays have the shape (runs, trials)."""
+
+    values: Floats
+    """Difference of each trial."""
+    variances: Floats
+    """Variance of the difference that the trial's own pairs of rounds predict."""
+
+    def __add__(self, change: float) -> Trials:
+        """The same trials, each worse by a constant."""
+        return Trials(values=self.values + change, variances=self.variances)
+
+    def test(self, run: int) -> list[Difference]:
+        """The trials of one test."""
+        both = zip(self.values[run].tolist(), self.variances[run].tolist(), strict=True)
+        return [Difference(value, variance, FREEDOM) for value, variance in both]
+
+
+def differences(
+    *, runs: int, deviation: float, noise: Noise = "normal", restarts: float = 1.0, seed: int = 20_261_123
+) -> Trials:
+    """Unchanged trials with this standard deviation, which is `sqrt(restarts)` times the one that the pairs predict.
 
     Heavy-tailed ones have Student's distribution with 5 degrees of freedom: one in 80 is beyond 3 deviations. Of
-    disturbed ones, one in eight has five times this deviation.
+    disturbed ones, one in eight has five times this deviation, within the trial as well as between trials.
     """
     source, shape = np.random.default_rng(seed), (runs, MOST_TRIALS)
+    within = source.chisquare(FREEDOM, shape) / FREEDOM * deviation**2 / restarts
     if noise != "heavy-tailed":
-        disturbed = np.where(source.random(shape) < 1 / 8, 5.0, 1.0) if noise == "disturbed" else 1.0
-        return deviation * disturbed * source.standard_normal(shape)
-    return deviation / math.sqrt(5 / 3) * source.standard_t(5, shape)
+        disturbed = np.where(source.random(shape) < 1 / 8, 5.0, 1.0) if noise == "disturbed" else np.ones(shape)
+        values = deviation * disturbed * source.standard_normal(shape)
+        return Trials(values=values, variances=within * disturbed**2)
+    values = deviation / math.sqrt(5 / 3) * source.standard_t(5, shape)
+    return Trials(values=values, variances=within)
 
 
-def judged(drawn: Floats, *, tolerance: float, alpha: float) -> Outcomes:
+def judged(drawn: Trials, *, tolerance: float, alpha: float) -> Outcomes:
     """Judge each test at every look, until the first decision."""
-    found = np.full(len(drawn), "open", dtype="<U9")
-    trials = np.full(len(drawn), MOST_TRIALS)
+    found = np.full(len(drawn.values), "open", dtype="<U9")
+    trials = np.full(len(drawn.values), MOST_TRIALS)
     for number in LOOKS:
-        mean, error = trimmed_mean(drawn[:, :number])
+        mean, error = moderated(drawn, number)
         needed, enough = critical(number, "regressed", alpha), critical(number, "equal", alpha)
         decided = np.select(
             [
@@ -71,9 +98,9 @@ def judged(drawn: Floats, *, tolerance: float, alpha: float) -> Outcomes:
     return Outcomes(decisions=found, trials=trials)
 
 
-def cleared_after(drawn: Floats, tolerance: float) -> npt.NDArray[np.int64]:
+def cleared_after(drawn: Trials, tolerance: float) -> npt.NDArray[np.int64]:
     """Number of trials after which the mean of each test is within the tolerance; very large if it never is."""
-    means = np.column_stack([trimmed_mean(drawn[:, :number])[0] for number in range(1, MOST_TRIALS + 1)])
+    means = np.column_stack([trimmed_mean(drawn.values[:, :number])[0] for number in range(1, MOST_TRIALS + 1)])
     within = means <= tolerance
     return np.where(within.any(axis=1), within.argmax(axis=1) + 1, np.iinfo(np.int64).max)
 
@@ -89,6 +116,17 @@ def trimmed_mean(drawn: Floats) -> tuple[Floats, Floats]:
     return ordered[:, cut : number - cut].mean(axis=1), error
 
 
+def moderated(drawn: Trials, number: int) -> tuple[Floats, Floats]:
+    """The trimmed mean of the first trials of each test, and its error with the help of the noise within trials."""
+    mean, error = trimmed_mean(drawn.values[:, :number])
+    own = number - 2 * (number // 8) - 1
+    trust = 1 / (1 / 4 + 1 / (FREEDOM * number))
+    within = drawn.variances[:, :number]
+    typical = within.mean(axis=1) if number < 3 else np.median(within, axis=1) / (1 - 2 / (9 * FREEDOM)) ** 3
+    variance = (trust * 1.5 * typical + own * error**2 * (own + 1)) / (trust + own)
+    return mean, np.sqrt(variance / (own + 1))
+
+
 @functools.cache
 def critical(trials: int, decision: Literal["regressed", "equal"], alpha: float, *, final: bool = False) -> float:
     """The least t that leads to this decision at a look, found by trying."""
@@ -96,7 +134,7 @@ def critical(trials: int, decision: Literal["regressed", "equal"], alpha: float,
     border = _FAR if decision == "regressed" else _FAR + MARGIN
 
     def decides(t: float) -> bool:
-        mean = border + sign * t / math.sqrt(trials)
+        mean = border + sign * t / math.sqrt(trials - 2 * (trials // 8))
         return look(with_mean(mean, trials), tolerance=_FAR, alpha=alpha, final=final).decision == decision
 
     return _least(decides)
@@ -106,18 +144,20 @@ def critical(trials: int, decision: Literal["regressed", "equal"], alpha: float,
 def half_width(trials: int) -> float:
     """The half of the repeated confidence interval at a look, in standard errors."""
     low, high = look(with_mean(0.0, trials), tolerance=0.0, alpha=0.01).interval or (math.nan, math.nan)
-    return (high - low) / 2 * math.sqrt(trials)
+    return (high - low) / 2 * math.sqrt(trials - 2 * (trials // 8))
 
 
-def with_mean(mean: float, trials: int) -> list[float]:
-    """As many differences with this mean and the estimated standard deviation 1."""
+def with_mean(mean: float, trials: int, deviation: float = 1.0) -> list[Difference]:
+    """As many differences with this mean, whose standard deviation is estimated to be `deviation`, also within them."""
     spread: Floats = np.arange(trials, dtype=np.float64) - (trials - 1) / 2
     _, (error,) = trimmed_mean(spread[np.newaxis])
-    found: list[float] = (mean + spread / error / math.sqrt(trials)).tolist()
-    return found
+    factor = deviation / error / math.sqrt(trials - 2 * (trials // 8)) if trials > 1 else 0.0
+    correction = 1.0 if trials < 3 else (1 - 2 / (9 * FREEDOM)) ** 3
+    within = deviation**2 / 1.5 * correction
+    return [Difference(value, within, FREEDOM) for value in (mean + spread * factor).tolist()]
 
 
-def looks(drawn: list[float], *, tolerance: float, alpha: float) -> Iterator[Look]:
+def looks(drawn: list[Difference], *, tolerance: float, alpha: float) -> Iterator[Look]:
     """The looks at one test, until one is settled."""
     for number in range(1, len(drawn) + 1):
         found = look(drawn[:number], tolerance=tolerance, alpha=alpha)

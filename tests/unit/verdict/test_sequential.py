@@ -84,10 +84,10 @@ def test_students_distribution_is_that_of_scipy_far_out() -> None:
 def test_looks_together_cross_their_bounds_as_seldom_as_the_level_says(alpha: float) -> None:
     """40,000 unchanged tests, whose trials are drawn one by one: at most the level, and not far below it."""
     runs = 40_000
-    drawn = np.random.default_rng(1).standard_normal((runs, MOST_TRIALS))
+    drawn = differences(runs=runs, deviation=1.0, restarts=1.5, seed=1)
     crossed = np.zeros(runs, dtype=bool)
     for number in LOOKS:
-        mean, error = trimmed_mean(drawn[:, :number])
+        mean, error = moderated(drawn, number)
         crossed |= mean >= critical(number, "regressed", alpha) * error
     found, noise = crossed.mean(), math.sqrt(alpha * (1 - alpha) / runs)
     assert 0.85 * alpha - 3 * noise < found < alpha + 3 * noise
@@ -97,10 +97,10 @@ def test_looks_together_cross_their_bounds_as_seldom_as_the_level_says(alpha: fl
 def test_a_last_look_for_want_of_time_uses_what_is_left_of_the_level(last: int) -> None:
     """40,000 unchanged tests that end after so many trials: at most the level, and most of it."""
     runs = 40_000
-    drawn = np.random.default_rng(2).standard_normal((runs, last))
+    drawn = differences(runs=runs, deviation=1.0, restarts=1.5, seed=2)
     crossed = np.zeros(runs, dtype=bool)
     for number in sorted({*range(FEWEST_TRIALS, last), last}):
-        mean, error = trimmed_mean(drawn[:, :number])
+        mean, error = moderated(drawn, number)
         needed = critical(number, "regressed", ALPHA, final=number == last)
         crossed |= mean >= needed * error
     noise = math.sqrt(ALPHA * (1 - ALPHA) / runs)
@@ -109,7 +109,7 @@ def test_a_last_look_for_want_of_time_uses_what_is_left_of_the_level(last: int) 
 
 def test_a_clear_change_is_found_at_a_last_look() -> None:
     """A fall by 93% despite a noise of 40% is no riddle, but a first look is careful."""
-    drawn = [2.6 + 0.4 * each for each in with_mean(0.0, 5)]
+    drawn = with_mean(0.9, 2, 0.1)
     found = [look(drawn, tolerance=TOLERANCE, alpha=ALPHA, final=final).decision for final in (False, True)]
     assert found == ["open", "regressed"]
 
@@ -139,7 +139,7 @@ def test_a_smaller_level_needs_more_at_every_look() -> None:
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_before_the_first_look_nothing_is_known(number: int) -> None:
     """Two trials can agree by chance."""
-    found = look([5.0] * number, tolerance=0.0, alpha=ALPHA)
+    found = look([Difference(5.0)] * number, tolerance=0.0, alpha=ALPHA)
     assert (found.decision, found.settled, found.interval, found.deviation) == ("open", False, None, None)
     assert (found.trials, found.mean) == (number, 5.0)
 
@@ -157,7 +157,7 @@ def test_before_the_first_look_nothing_is_known(number: int) -> None:
 )
 def test_the_mean_of_the_trials_decides(mean: float, decision: str) -> None:
     """Six trials with a noise of 3%."""
-    found = look([mean + 0.03 * each for each in with_mean(0.0, 6)], tolerance=TOLERANCE, alpha=ALPHA)
+    found = look(with_mean(mean, 6, 0.03), tolerance=TOLERANCE, alpha=ALPHA)
     assert (found.decision, found.settled) == (decision, decision != "open")
     assert found.deviation == approx(0.03)
 
@@ -168,7 +168,7 @@ def test_after_the_most_trials_every_test_is_settled() -> None:
     for number, settled in ((MOST_TRIALS - 1, False), (MOST_TRIALS, True)):
         found = look(wild[:number], tolerance=TOLERANCE, alpha=ALPHA)
         assert (found.decision, found.settled) == ("open", settled)
-    assert look([*wild, 0.0], tolerance=TOLERANCE, alpha=ALPHA).settled
+    assert look([*wild, Difference(0.0)], tolerance=TOLERANCE, alpha=ALPHA).settled
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_after_the_most_trials_every_test_is_settled() -> None:
 )
 def test_trials_without_noise_decide_at_the_first_look(mean: float, decision: str) -> None:
     """Values of a load at a rate can be the same in every trial; exactly the tolerance is within it."""
-    found = look([mean] * FEWEST_TRIALS, tolerance=TOLERANCE, alpha=ALPHA)
+    found = look([Difference(mean, 0.0, 3)] * FEWEST_TRIALS, tolerance=TOLERANCE, alpha=ALPHA)
     assert (found.decision, found.interval) == (decision, approx((mean, mean)))
 
 
@@ -223,8 +223,8 @@ def test_the_simulation_is_the_rule() -> None:
     """Tests at once, as arrays, fare as each does by the rule itself."""
     drawn = differences(runs=60, deviation=0.08) + 0.06
     together = judged(drawn, tolerance=TOLERANCE, alpha=ALPHA)
-    for number, one in enumerate(drawn.tolist()):
-        *_, last = looks(one, tolerance=TOLERANCE, alpha=ALPHA)
+    for number in range(60):
+        *_, last = looks(drawn.test(number), tolerance=TOLERANCE, alpha=ALPHA)
         assert (together.decisions[number], together.trials[number]) == (last.decision, last.trials)
     assert {*together.decisions.tolist()} >= {"regressed", "equal"}
 
@@ -272,7 +272,7 @@ def test_the_intervals_of_all_looks_hold_the_true_difference(noise: Noise) -> No
     drawn = differences(runs=runs, deviation=1.0, noise=noise)
     held = np.ones(runs, dtype=bool)
     for number in LOOKS:
-        mean, error = trimmed_mean(drawn[:, :number])
+        mean, error = moderated(drawn, number)
         held &= np.abs(mean) <= half_width(number) * error
     missed = 2 * BETA  # at one end or the other
     assert held.mean() >= 1 - missed - 3 * math.sqrt(missed * (1 - missed) / runs)
