@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from pytest_kafkaperf.clusters.auto import resolve
 from pytest_kafkaperf.clusters.cluster import Cluster
-from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, ClusterSpec
+from pytest_kafkaperf.clusters.spec import COMPILER, CONFIG, OWN_PROPERTIES, ClusterSpec, facts_of
 from pytest_kafkaperf.clusters.target import (
     CONNECT_WAIT_S,
     DEFAULT_VERSION,
@@ -138,6 +138,13 @@ def with_config(cluster: Cluster) -> Cluster:
     except ClusterError:  # measurements do not depend on these facts
         return cluster
     return dataclasses.replace(cluster, facts=facts(cluster, brokers))
+
+
+def with_compiler(cluster: Cluster, *, quick: bool) -> Cluster:
+    """Return the cluster with facts that say which compilers its brokers use."""
+    kept = {name: text for name, text in cluster.facts.items() if name != COMPILER}
+    described = facts_of(ClusterSpec(quick_compiler=True))[COMPILER]
+    return dataclasses.replace(cluster, facts=MappingProxyType(kept | ({COMPILER: described} if quick else {})))
 
 
 def check(

@@ -91,8 +91,9 @@ class ClusterSpec(MarkerFields):
     log_dirs: str | None = None
     """Folders for the brokers' logs, separated by commas as in Kafka's `log.dirs`; `local` only. None for the user's
     cache folder."""
-    quick_compiler: bool = False
-    """Use only the JVM's quick compiler (C1): brokers are warm within seconds and less noisy, but slower."""
+    quick_compiler: bool | None = None
+    """Use only the JVM's quick compiler (C1): brokers are warm within seconds and less noisy, but slower. None to do so
+    only where a comparison of two revisions allows it (see `runner.quick_brokers`)."""
     logs_in_memory: bool = False
     """Keep the brokers' logs in memory, which removes the noise of the disk."""
 
@@ -122,6 +123,8 @@ class ClusterSpec(MarkerFields):
         return hash((self.brokers, self.version, self.image, frozenset(self.config.items())))
 
 
+COMPILER = "compiler"
+"""Name of the fact that brokers use only the quick compiler."""
 QUICK_JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+AlwaysPreTouch")
 """JVM options of the quick compiler.
 
@@ -138,7 +141,7 @@ def facts_of(spec: ClusterSpec) -> dict[str, str]:
     if spec.jmx:
         facts["jmx"] = "on"
     if spec.quick_compiler:
-        facts["compiler"] = f"quick ({' '.join(QUICK_JVM_OPTIONS)})"
+        facts[COMPILER] = f"quick ({' '.join(QUICK_JVM_OPTIONS)})"
     if spec.logs_in_memory:
         facts["logs"] = "in memory"
     return facts | {f"{CONFIG}{name}": text for name, text in sorted(spec.config.items()) if not may_be_secret(name)}

@@ -232,6 +232,10 @@ class Remark(Enum):
     NOT_RETESTED = NoticeKind.RETEST, "{reason}"
     FIRST_TRIAL_REPEATED = NoticeKind.REPEATED, "the first trial was measured again: {reasons}"
     WARM_TRIAL = NoticeKind.REPEATED, "measured again on warm brokers: {reasons}"
+    ALL_COMPILERS = (
+        NoticeKind.REPEATED,
+        "measured again on brokers with all of the JVM's compilers, because with the quick compiler alone, {reasons}",
+    )
     TEST_REPEATED = NoticeKind.REPEATED, "this test was repeated; its earlier verdict was {verdict}"
     REPEAT_UNDECIDED = (
         NoticeKind.REPEATED,

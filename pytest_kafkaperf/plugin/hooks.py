@@ -203,7 +203,11 @@ def _settings(config: pytest.Config) -> Settings:
             given, written = peer.relevant(given), peer.relevant(written)
         try:
             collection.settings = read_settings(
-                given, written, invocation_folder=config.invocation_params.dir, root=config.rootpath
+                given,
+                written,
+                invocation_folder=config.invocation_params.dir,
+                root=config.rootpath,
+                is_other_side=peer is not None,
             )
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None

@@ -49,7 +49,12 @@ ini file."""
 
 
 def read_settings(
-    command_line: Mapping[str, object], ini: Mapping[str, object], *, invocation_folder: Path, root: Path
+    command_line: Mapping[str, object],
+    ini: Mapping[str, object],
+    *,
+    invocation_folder: Path,
+    root: Path,
+    is_other_side: bool = False,
 ) -> Settings:
     """Parse a run's options; the command line overrides the ini file, including settings for overridden values.
 
@@ -58,6 +63,7 @@ def read_settings(
         ini: values by the same names; an empty value counts as not set.
         invocation_folder: base folder of relative paths on the command line.
         root: base folder of relative paths in the ini file.
+        is_other_side: True if this process runs another revision's tests for a comparison.
 
     Raises:
         UsageError: a value is invalid, or two options are mutually exclusive.
@@ -65,6 +71,8 @@ def read_settings(
     """
     given = _texts(command_line)
     written = _texts(ini)
+    if ini.get("quick-compiler") is False:
+        written["quick-compiler"] = "false"  # unlike for other switches, this differs from the default
     other = _parse_compare(given.get("compare"), invocation_folder)
     set_aside = _set_aside(given, other)
     values = _Values(
@@ -107,6 +115,7 @@ def read_settings(
         trial_gap_s=values.seconds("trial-gap", minimum=0, maximum=_MOST_GAP_S),
         confirm=not values.has("no-confirm"),
         compare=compare,
+        compares_code=is_other_side or isinstance(compare, Revision),
         compare_setup=values.get("compare-setup"),
         compare_config=_properties(values.get("compare-config")),
         compare_client_config=values.path("compare-client-config") or (root / login if login else None),

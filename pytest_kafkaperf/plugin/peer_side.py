@@ -241,6 +241,7 @@ def _state(side: Side) -> dict[str, Any]:
     """Return the running processes, and the events that affected them."""
     alone = side.without_apps()
     return {
+        "quick": side.quick,
         "probes": [(broker, probes_to_json(found)) for broker, found in alone.probes().items()],
         "events": side.events,
         "applications": {str(app): {"probes": probes_to_json(app.probes()), "events": app.events} for app in side.apps},
@@ -253,8 +254,8 @@ def _do(side: Side, what: str, arguments: Sequence[Any]) -> object:
         case "check", []:
             side.check_brokers()
             side.check_apps()
-        case "renew", [] if side.brokers is not None:
-            side.brokers.renew()
+        case "renew", [quick] if side.brokers is not None:
+            side.brokers.renew(quick=quick)
         case "act", [number]:
             value = side.actions[number].do()
             if isinstance(value, Real):

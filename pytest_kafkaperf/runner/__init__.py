@@ -10,6 +10,7 @@
 - trial: runs trials, on one side or two
 - measure: takes measurements in scripts
 - warmup: the warm-up before a trial's rounds
+- quick_brokers: which tests use brokers with only the JVM's quick compiler
 - cold_brokers: how cold brokers affect a verdict
 - evidence: judges the trials that count
 - retest: re-tests suspected regressions

@@ -14,6 +14,7 @@ from pytest_kafkaperf.core.units import Count, Quantity, Unit, format_quantity
 from pytest_kafkaperf.runner.cold_brokers import cold_warnings, is_cold
 from pytest_kafkaperf.runner.evidence import Judging
 from pytest_kafkaperf.runner.perftest import PerfTest
+from pytest_kafkaperf.runner.quick_brokers import reasons_to_repeat
 from pytest_kafkaperf.runner.result import Trial, judged, problems_of
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.time_budget import PerfTestBudget
@@ -63,6 +64,11 @@ class Bench:
     def test(self) -> PerfTest:
         """The test to measure and judge."""
         return self.judging.test
+
+    def reasons_to_repeat(self, judgement: Judgement) -> str | None:
+        """Return why the test must be measured again with all of the JVM's compilers; None if it needs not."""
+        chosen = self.runner.quick and self.test.spec.quick_compiler is None
+        return reasons_to_repeat(judgement) if chosen else None
 
     @property
     def calibrate(self) -> int | None:
@@ -177,7 +183,7 @@ def _is_open(bench: Bench, trials: Sequence[Trial], judgement: Judgement) -> boo
     """Return True if these trials are not conclusive yet, or if there are too few for a calibration."""
     if bench.calibrate is not None:
         return len(judged(trials)) < bench.calibrate and not problems_of(trials)
-    return judgement.unsettled
+    return judgement.unsettled and bench.reasons_to_repeat(judgement) is None
 
 
 def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> Trial:

@@ -15,6 +15,7 @@ from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import Quantity, Unit
 from pytest_kafkaperf.runner.cold_brokers import cold_judgement
 from pytest_kafkaperf.runner.perftest import PerfTest
+from pytest_kafkaperf.runner.quick_brokers import starts_quick
 from pytest_kafkaperf.runner.result import Result, Trial, at_least, judged, problems_of
 from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.runner.rounds.round import Round
@@ -352,6 +353,6 @@ def quieter_notes(test: PerfTest, checks: Sequence[Check]) -> list[Notice]:
     """Return a note if a comparison on the plugin's brokers was so noisy that less noise would save trials."""
     deviations = [each.trials[-1].deviation or 0.0 for each in checks if each.trials]
     started = test.live_baseline is not None and not isinstance(test.settings.compare, External)
-    if not started or test.spec.quick_compiler or max(deviations, default=0.0) < _NOISY:
+    if not started or starts_quick(test) or max(deviations, default=0.0) < _NOISY:
         return []
     return [Notice(Remark.NOISY_TRIALS, {"noise": Quantity(max(deviations), Unit.RATIO, digits=2)})]

@@ -29,6 +29,7 @@ from pytest_kafkaperf.runner.drift import drift_warnings
 from pytest_kafkaperf.runner.evidence import Judging, is_acceptable, quieter_notes
 from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest
+from pytest_kafkaperf.runner.quick_brokers import compilers, undecided
 from pytest_kafkaperf.runner.result import Result, judged, warnings_of
 from pytest_kafkaperf.runner.retest import Suspected, obstacle, retest
 from pytest_kafkaperf.runner.rounds.samples import with_content
@@ -77,6 +78,7 @@ def run_test(
     judging = _judging(test, own, baseline, run)
     sides = [own] if isinstance(baseline, StoredBaseline) else [own, baseline.side]
     runner = run.trial_runner(test, sides, on_progress=watch.progress)
+    runner.quick = compilers(test, sides)
     at_start = provision.with_config(own.cluster)  # a fixture may have changed the brokers' properties
     budget = run.budget_of(test, later)
     no_time = budget.obstacle
@@ -85,7 +87,11 @@ def run_test(
         decision = measured(bench, Suspected(bench=bench, own=own, run=run, on_progress=watch.progress))
     else:
         decision = _not_run(judging, absent, no_time)
-    result = _result(judging, at_start, baseline, decision, run, allocation=runner.allocation)
+    if isinstance(baseline, LiveBaseline):
+        there = baseline.side
+        there = dataclasses.replace(there, cluster=_described(there.cluster, there))
+        baseline = dataclasses.replace(baseline, side=there)
+    result = _result(judging, _described(at_start, own), baseline, decision, run, allocation=runner.allocation)
     result = _remarked(result, baseline, own)
     if test.sources != declared.sources:
         shortened = Notice(Remark.SHORTENED, {"lengths": declared.shortened})
@@ -93,7 +99,29 @@ def run_test(
     return run.add(test, result, both_slower=decision.judgement.both_slower)
 
 
+def _described(cluster: Cluster, side: Side) -> Cluster:
+    """Return the side's cluster with facts about the compilers that its brokers use now."""
+    return cluster if side.quick is None else provision.with_compiler(cluster, quick=side.quick)
+
+
 def measured(bench: Bench, suspected: Suspected) -> Decision:
+    """Measure the test; if it fails on brokers that use only the quick compiler, measure it with all compilers.
+
+    See `runner.quick_brokers` for the failures that the quick compiler may be the reason for.
+    """
+    decision = _measured(bench, suspected)
+    reasons = bench.reasons_to_repeat(decision.judgement)
+    if reasons is None:
+        return decision
+    if bench.budget.refuses_trial(bench.runner.rounds) is not None:
+        return dataclasses.replace(decision, judgement=undecided(decision.judgement), partial=True)
+    bench.on_repeat(decision.judgement)
+    bench.runner.quick = False
+    again = _measured(bench, suspected)
+    return dataclasses.replace(again, notes=(Notice(Remark.ALL_COMPILERS, {"reasons": reasons}), *again.notes))
+
+
+def _measured(bench: Bench, suspected: Suspected) -> Decision:
     """Run the first trial, and further trials if necessary.
 
     Calibrations continue until they are complete, and comparisons with a live baseline until they are conclusive. A

@@ -65,6 +65,7 @@ class PeerBrokers:
         self._peer = peer
         self.events: list[Event] = []
         self.warm_for: set[str] = set()
+        self.quick: bool | None = None
         self.described: Sequence[tuple[str | int, Sequence[Mapping[str, Any]]]] = ()
 
     def probes(self) -> dict[Key, Sequence[probes.Probe]]:
@@ -75,10 +76,10 @@ class PeerBrokers:
         """Raise `ClusterLostError` if the peer or one of its brokers or applications has exited."""
         self._peer.call("check", timeout_s=_CHECK_TIMEOUT_S)
 
-    def renew(self) -> None:
-        """Restart the brokers and wait until they are ready."""
+    def renew(self, *, quick: bool | None = None) -> None:
+        """Restart the brokers, with these compilers unless None, and wait until they are ready."""
         self.warm_for.clear()
-        self._peer.call("renew")
+        self._peer.call("renew", quick)
 
 
 class PeerApp:
@@ -303,6 +304,7 @@ class Peer:
             return
         if self._brokers is not None:
             self._brokers.described = state["probes"]
+            self._brokers.quick = state["quick"]
             self._brokers.events[:] = peer_messages.events_from_json(state["events"])
         for name, app in self._apps.items():
             found = state["applications"][name]

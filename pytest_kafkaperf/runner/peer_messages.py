@@ -19,7 +19,7 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring import probes
 from pytest_kafkaperf.core.notices import Event, EventKind
 
-PROTOCOL = 5
+PROTOCOL = 6
 SOCKET = "KAFKAPERF_PEER_SOCKET"
 """Environment variable that contains the file descriptor of the peer's socket."""
 ORIGIN = "KAFKAPERF_PEER_ORIGIN"

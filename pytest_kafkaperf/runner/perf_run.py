@@ -76,7 +76,7 @@ class PerfRun:
         """True if these baselines were deleted."""
         self.stopwatch = Stopwatch()
         """Measures how the current test spends its time; restarts with each test."""
-        self.clusters = SharedClusters(settings, self.stopwatch)
+        self.clusters = SharedClusters(settings, self.stopwatch, quick=settings.compares_code and not is_base)
         self.created = now()
         self.plugin = importlib.metadata.version("pytest-kafkaperf")
         self.commit = current_commit(settings.root, besides=settings.baselines)

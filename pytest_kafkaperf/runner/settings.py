@@ -70,6 +70,8 @@ class Settings:
     """True if suspected regressions are re-tested."""
     compare: Target | Revision | None
     """The live baseline, a cluster or a revision of the code; None to compare with stored baselines."""
+    compares_code: bool
+    """True if two revisions are compared, on either side."""
     compare_setup: str | None
     """Shell command that installs a revision into a separate virtual environment."""
     compare_config: Mapping[str, str]

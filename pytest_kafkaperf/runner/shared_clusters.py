@@ -39,8 +39,10 @@ class _Wanted:
 class SharedClusters:
     """Provides the clusters that the settings request, and owns the clusters that it starts."""
 
-    def __init__(self, settings: Settings, stopwatch: Stopwatch) -> None:
+    def __init__(self, settings: Settings, stopwatch: Stopwatch, *, quick: bool = False) -> None:
+        """Start tests' own brokers with only the quick compiler if `quick`, unless a test declares the compiler."""
         self._settings = settings
+        self._quick = quick
         self._stopwatch = stopwatch
         self._running: dict[_Wanted, tuple[Cluster, contextlib.ExitStack]] = {}
         self._lasting: set[_Wanted] = set()
@@ -88,6 +90,8 @@ class SharedClusters:
         """
         properties = self._settings.client_config
         urls = self._settings.metrics_urls
+        if self._quick and spec.quick_compiler is None:
+            spec = spec.model_copy(update={"quick_compiler": True})
         wanted = _Wanted(spec=spec, target=self._settings.cluster, client_properties=properties, metrics_urls=urls)
         return self._get(wanted, lasting=lasting)
 

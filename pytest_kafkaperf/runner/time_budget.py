@@ -14,6 +14,7 @@ from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.units import Count, Quantity, Unit, counted
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.runner.perftest import PerfTest
+from pytest_kafkaperf.runner.quick_brokers import starts_quick
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.capacity import LIKELY_STEPS
 from pytest_kafkaperf.runner.settings import Revision
@@ -240,7 +241,7 @@ def _warm_up_s(test: PerfTest) -> float:
     is_paced = scenario.rate is not None and test.plan is None
     has_application = scenario.output_topic is not None or bool(scenario.watch_group)
     complete_s = _FULL_WARM_UP_S + _FURTHER_WARM_UP_S * (is_paced or has_application)
-    return complete_s * (_QUICK_RATIO if test.spec.quick_compiler else 1.0)
+    return complete_s * (_QUICK_RATIO if starts_quick(test) else 1.0)
 
 
 def _restart_s(test: PerfTest) -> float:

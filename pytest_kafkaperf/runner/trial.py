@@ -59,6 +59,8 @@ class TrialRunner:
         self._sides = sides
         self._warm_up_s = warm_up_s
         self._gap_s = gap_s
+        self.quick: bool | None = None
+        """True to use brokers with only the JVM's quick compiler; None to leave the compilers as they are."""
         self._on_progress = on_progress
         self._stopwatch = stopwatch or Stopwatch()
         self._trials = 0
@@ -82,6 +84,10 @@ class TrialRunner:
         stops early if `suffices` returns True for the rounds of the first side. With `short`, the warm-up is so short
         that brokers stay cold.
         """
+        if self.quick is not None and any(side.side.quick is (not self.quick) for side in self._sides):
+            failed = self._restarted()
+            if failed is not None:
+                return failed
         created, sides = now(), self._in_order()
         warmed: dict[SideRounds, WarmUp] = {}
         self._trials += 1
@@ -125,14 +131,18 @@ class TrialRunner:
                 waiting = Progress(phase="waiting", elapsed_s=0.0, acknowledged=0)
                 self._on_progress(label, 1, waiting)  # raises if the test is interrupted
                 time.sleep(self._gap_s / steps)
+        return self._restarted() or self.measure(budget, label)
+
+    def _restarted(self) -> Trial | None:
+        """Restart all sides at the same time; return a trial without rounds if that fails."""
         with self._stopwatch.measure(Span.START), ThreadPoolExecutor(len(self._sides)) as threads:
-            restarts = {side: threads.submit(side.restart) for side in self._in_order()}
+            restarts = {side: threads.submit(side.restart, quick=self.quick) for side in self._in_order()}
         for side in self._sides:
             try:
                 restarts[side].result()
             except ClusterError as error:
                 return dataclasses.replace(not_run(error), own_failed=side is self._sides[0])
-        return self.measure(budget, label)
+        return None
 
     def _in_order(self) -> list[SideRounds]:
         """Return the sides in the order for the next trial; each side goes first in every other trial.

@@ -67,9 +67,8 @@ def difference(subject: Metric, trial: Measured) -> Difference | Incomparable:
         return Difference(NOTHING)
     both = zip(logs(subject, trial.rounds), logs(subject, other_side), strict=True)
     pairs = [candidate - other for candidate, other in both]
-    if len(pairs) == 1:
-        return Difference(pairs[0])
-    return Difference(pseudomedian(pairs), statistics.variance(pairs) / len(pairs), len(pairs) - 1)
+    variance = statistics.variance(pairs) / len(pairs) if len(pairs) > 1 else None
+    return Difference(pseudomedian(pairs), variance, len(pairs) - 1)
 
 
 def pseudomedian(differences: Sequence[float]) -> float:

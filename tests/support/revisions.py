@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -55,6 +56,12 @@ def commit(project: Project, subject: str) -> None:
     git(project.folder, "commit", "--quiet", f"--message={subject}")
 
 
+def compilers_of(test: dict[str, Any]) -> list[str]:
+    """What the brokers of both sides compiled with at the end: `quick`, or `all`."""
+    clusters = [test["cluster"], test["live_baseline"]]
+    return ["quick" if "compiler" in cluster else "all" for cluster in clusters]
+
+
 def wait_for(happens: Callable[[], bool]) -> None:
     """Wait until something happens."""
     assert becomes(happens)
@@ -66,6 +73,7 @@ def find_a_slower_service(repository: Project) -> None:
     run = repository.run("--kafka-compare=git:HEAD~1", "--kafka-rounds=2")
     (test,) = run.report["tests"]
     assert test["verdict"] == "REGRESSED", run.out
+    assert compilers_of(test) == ["quick", "quick"]
     assert f"commit {git(repository.folder, 'rev-parse', '--short', 'HEAD')} Look up each order" in test["changed"]
     (check,) = [each for each in test["checks"] if each["metric"] == "e2e.latency.p50"]
     assert check["observed"] - check["baseline"] > 0.015

@@ -60,7 +60,8 @@ class Scripted(SideRounds):
         self.rounds.append(Round(metrics={"number": float(len(self.rounds))}, problems=problems))
         return self.rounds[-1]
 
-    def restart(self) -> None:
+    def restart(self, *, quick: bool | None = None) -> None:
+        del quick
         assert self.meets is not None
         self.meets.wait(PATIENCE_S)
 
@@ -76,7 +77,8 @@ class Timed(Scripted):
         self.now_s += self.takes_s
         return super().measure(workers)
 
-    def restart(self) -> None:
+    def restart(self, *, quick: bool | None = None) -> None:
+        del quick
         self.takes_s = self.takes_later_s
 
 

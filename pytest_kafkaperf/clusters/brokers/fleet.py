@@ -42,6 +42,9 @@ class Server(Protocol):
     def pid(self) -> int | None:
         """Process id on this machine; None for a container."""
 
+    def use_compiler(self, *, quick: bool) -> None:
+        """Use only the JVM's quick compiler, or all its compilers, from the next start on."""
+
     def start(self) -> None:
         """Start the broker; it is not ready immediately."""
 
@@ -83,6 +86,8 @@ class Fleet:
     """Protection for the client listener."""
     shared_probes: Mapping[str, Sequence[Probe]]
     """Probes that do not belong to one broker, by name."""
+    quick: bool | None = None
+    """True if the brokers use only the JVM's quick compiler; None if they use all compilers and cannot change that."""
     warm_for: set[str] = field(default_factory=set)
     """Workloads for which these processes are warmed up."""
     disturbed: bool = False
@@ -120,8 +125,10 @@ class Fleet:
         self.await_ready()
         self._record(broker, EventKind.READY_AGAIN)
 
-    def renew(self) -> None:
+    def renew(self, *, quick: bool | None = None) -> None:
         """Restart the running brokers and wait until they are ready; brokers that the test has stopped remain stopped.
+
+        `quick` chooses the compilers; None to keep them.
 
         The shutdown is graceful, because the cluster would otherwise treat a broker as alive until
         `broker.session.timeout.ms` has passed. All brokers stop at the same time: they are also controllers, so if they
@@ -133,6 +140,10 @@ class Fleet:
         self._down.update(up)
         with ThreadPoolExecutor(max(1, len(up))) as threads:
             list(threads.map(lambda server: server.stop(kill=False), up.values()))
+            if None not in (quick, self.quick):
+                self.quick = quick
+                for server in self.servers.values():
+                    server.use_compiler(quick=bool(quick))
             list(threads.map(lambda server: server.start(), up.values()))
         self._down.difference_update(up)
         self.await_ready()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import random
 import shutil
@@ -155,6 +156,7 @@ class Layout:
             bootstrap_servers=",".join(node.advertised[CLIENT] for node in nodes),
             cluster_id=cluster_id,
             security=self.security,
+            quick=self.spec.quick_compiler,
             shared_probes={"machine": [MachineProbe()]},
         )
 
@@ -180,17 +182,22 @@ class Layout:
         _write(home / PROPERTIES, properties)
         options, url = ([], None) if self.agent is None else _with_agent(self.agent, home)
         return Process(
-            node.id, self._command(home, options), folder=home, exporter_url=url, redact=self.security.redact
+            node.id,
+            functools.partial(self._command, home, options),
+            folder=home,
+            quick=bool(self.spec.quick_compiler),
+            exporter_url=url,
+            redact=self.security.redact,
         )
 
-    def _command(self, home: Path, options: Sequence[str]) -> list[str | Path]:
+    def _command(self, home: Path, options: Sequence[str], *, quick: bool) -> list[str | Path]:
         return [
             self.runtime.path,
             *options,
             f"-Xms{self.spec.heap}",
             f"-Xmx{self.spec.heap}",
             *_JVM_OPTIONS,
-            *(QUICK_JVM_OPTIONS if self.spec.quick_compiler else ()),
+            *(QUICK_JVM_OPTIONS if quick else ()),
             f"-Djava.io.tmpdir={home / 'tmp'}",  # native compression libraries are unpacked here
             "-cp",
             os.pathsep.join(map(str, self.kafka.classpath)),
@@ -205,21 +212,28 @@ class Process(ChildProcess):
     def __init__(
         self,
         broker: int,
-        command: Sequence[str | Path],
+        command: Callable[..., Sequence[str | Path]],
         *,
         folder: Path,
+        quick: bool,
         exporter_url: str | None = None,
         redact: Callable[[str], str] = str,
     ) -> None:
         super().__init__(f"broker {broker}", folder / "broker.log", stop_timeout_s=STOP_TIMEOUT_S, redact=redact)
         self._command = command
+        """Returns the command line; its argument `quick` chooses the compilers."""
+        self._quick = quick
         self._folder = folder
         self._exporter = None if exporter_url is None else ExporterProbe(exporter_url)
+
+    def use_compiler(self, *, quick: bool) -> None:
+        """Choose the compilers of the next start."""
+        self._quick = quick
 
     def start(self) -> None:
         """Start the process; raise `ClusterError` if that fails."""
         try:
-            self.launch(self._command, folder=self._folder)
+            self.launch(self._command(quick=self._quick), folder=self._folder)
         except OSError as error:  # for example, because there are too many processes
             raise ClusterError(f"could not start {self._name}: {error}") from None
 

@@ -66,6 +66,8 @@ _MEMORY, _MEMORY_SIZE = "/dev/shm/kafkaperf", "8g"  # noqa: S108 - inside of the
 """Location and size limit of in-memory logs. Every user can write there, whereas a separate tmpfs would belong to root
 after a restart."""
 _KEYSTORE = "/opt/kafkaperf/keystore.pem"
+_JVM_OPTIONS = "/opt/kafkaperf/jvm.options"
+"""File with the options that choose the compilers. Unlike a container's environment, it can change between starts."""
 _AGENT_JAR = "/opt/kafkaperf/jmx-exporter.jar"
 _AGENT_CONFIG = "/opt/kafkaperf/jmx-exporter.yml"
 _AGENT_PORT = 9404
@@ -153,6 +155,7 @@ class _Layout:
             bootstrap_servers=",".join(node.advertised[CLIENT] for node in nodes),
             cluster_id=cluster_id,
             security=self.security,
+            quick=self.spec.quick_compiler,
             shared_probes={"machine": [MachineProbe()]} if self.host == LOOPBACK else {},
         )
 
@@ -167,7 +170,7 @@ class _Layout:
     def _reached(self, port: int) -> str:
         return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
 
-    def _server(self, node: Node, nodes: Sequence[Node], cluster_id: str) -> Container:
+    def _server(self, node: Node, nodes: Sequence[Node], cluster_id: str) -> _Broker:
         log_folder = _MEMORY if self.spec.logs_in_memory else _LOG_FOLDER
         properties = broker_properties(
             node, nodes, self.security, log_folder=log_folder, keystore=_KEYSTORE, config=self.spec.config
@@ -176,11 +179,12 @@ class _Layout:
             variable(name, confluent=self.confluent): javaproperties.escape(value)  # images write values unescaped
             for name, value in properties.items()
         }
-        if self.spec.quick_compiler:
-            variables["JDK_JAVA_OPTIONS"] = " ".join(QUICK_JVM_OPTIONS)
         variables |= {"CLUSTER_ID": cluster_id, "KAFKA_HEAP_OPTS": f"-Xms{self.spec.heap} -Xmx{self.spec.heap}"}
         ports = {_PORTS[CLIENT]: int(node.advertised[CLIENT].rpartition(":")[2])}
         files: dict[str, bytes | Path] = {}
+        if self.spec.quick_compiler is not None:
+            variables["JDK_JAVA_OPTIONS"] = f"@{_JVM_OPTIONS}"
+            files[_JVM_OPTIONS] = _jvm_options(quick=self.spec.quick_compiler)
         if self.security.keystore is not None:
             files[_KEYSTORE] = self.security.keystore.encode("ascii")
         url = None
@@ -190,7 +194,7 @@ class _Layout:
             variables["KAFKA_OPTS"] = jmx_exporter.option(_AGENT_JAR, _AGENT_CONFIG, _AGENT_PORT, host="0.0.0.0")  # noqa: S104 - inside the container
             url = jmx_exporter.url(self._reached(ports[_AGENT_PORT]))
         create = functools.partial(self._create, _alias(node.id), variables, ports, files)
-        return Container(f"broker {node.id}", create, exporter_url=url, redact=self.security.redact)
+        return _Broker(f"broker {node.id}", create, exporter_url=url, redact=self.security.redact)
 
     def _create(
         self, alias: str, variables: Mapping[str, str], ports: Mapping[int, int], files: Mapping[str, bytes | Path]
@@ -213,6 +217,20 @@ class _Layout:
         for path, content in files.items():
             container.put_archive("/", build_transfer_tar(content, path))
         return container
+
+
+class _Broker(Container):
+    """A broker in a container."""
+
+    def use_compiler(self, *, quick: bool) -> None:
+        """Choose the compilers of the next start."""
+        with self._reporting("changed"):
+            self._container.put_archive("/", build_transfer_tar(_jvm_options(quick=quick), _JVM_OPTIONS))
+
+
+def _jvm_options(*, quick: bool) -> bytes:
+    """Return the content of the file with JVM options."""
+    return "\n".join(QUICK_JVM_OPTIONS if quick else ()).encode("ascii")
 
 
 def _alias(number: int) -> str:

@@ -25,6 +25,8 @@ class Brokers(Protocol):
     """Actions on the brokers, such as a stop."""
     warm_for: set[str]
     """Workloads for which the running processes are warm."""
+    quick: bool | None
+    """True if the brokers use only the JVM's quick compiler; None if they use all compilers and cannot change that."""
 
     def probes(self) -> Mapping[Key, Sequence[Probe]]:
         """Return the probes of the running brokers."""
@@ -32,8 +34,8 @@ class Brokers(Protocol):
     def check(self) -> None:
         """Raise `ClusterLostError` with the reason if a broker has exited; cheap."""
 
-    def renew(self) -> None:
-        """Restart all brokers; raises `ClusterError`."""
+    def renew(self, *, quick: bool | None = None) -> None:
+        """Restart all brokers, with these compilers unless None; raises `ClusterError`."""
 
 
 class App(Protocol):
@@ -94,6 +96,11 @@ class Side:
         """Actions on this side's brokers."""
         return () if self.brokers is None else tuple(self.brokers.events)
 
+    @property
+    def quick(self) -> bool | None:
+        """True if the brokers use only the JVM's quick compiler; None if that is unknown or cannot change."""
+        return None if self.brokers is None else self.brokers.quick
+
     def probes(self) -> Mapping[Key, Sequence[Probe]]:
         """Return the probes of all running brokers and applications."""
         found = dict((self.cluster if self.brokers is None else self.brokers).probes())
@@ -111,8 +118,10 @@ class Side:
         for app in self.apps:
             app.check()
 
-    def restart(self) -> None:
+    def restart(self, *, quick: bool | None = None) -> None:
         """Restart the brokers and applications; topics and clients are new in each trial anyway.
+
+        `quick` chooses the brokers' compilers; None to keep them.
 
         Anything that the test or its fixtures configured on the cluster, such as a quota, remains in effect. Each new
         process is slightly faster or slower than the previous one; because of the restarts, the measurements include
@@ -125,6 +134,6 @@ class Side:
         for app in self.apps:
             app.end()  # without brokers, the application would flood its output with errors
         if self.brokers is not None:
-            self.brokers.renew()
+            self.brokers.renew(quick=quick)
         for app in self.apps:
             app.launch()

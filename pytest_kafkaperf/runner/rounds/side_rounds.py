@@ -198,10 +198,10 @@ class SideRounds:
         self.rounds.append(measured)
         return measured
 
-    def restart(self) -> None:
+    def restart(self, *, quick: bool | None = None) -> None:
         """Restart the side, which makes it cold; raises the same errors as `Side.restart`."""
         self._apps_warm = False
-        self.side.restart()
+        self.side.restart(quick=quick)
 
     def _measure_load(self, workers: Workers, side: Side, scenario: Scenario, step: str = "") -> Round:
         """Run one load and clean up after it; `side` contains the participating applications and actions."""

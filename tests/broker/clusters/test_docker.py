@@ -64,12 +64,13 @@ class TestWithDocker:
         with provision(ClusterSpec(quick_compiler=True, logs_in_memory=True, heap="300m"), target="docker") as cluster:
             (container,) = containers_of(DockerClient().client, runs)
             options = "-XX:TieredStopAtLevel=1 -XX:+AlwaysPreTouch"
-            assert f"JDK_JAVA_OPTIONS={options}" in container.attrs["Config"]["Env"]
+            assert _flag(container, "TieredStopAtLevel") == "1"
             status, listing = container.exec_run(["ls", "/dev/shm/kafkaperf"])  # noqa: S108 - in the container
             assert (status, b"meta.properties" in listing) == (0, True)
             assert (cluster.facts["compiler"], cluster.facts["logs"]) == (f"quick ({options})", "in memory")
-            Side.of(cluster).restart()  # as each trial does
+            Side.of(cluster).restart(quick=False)  # as a trial does
             cluster.check()
+            assert _flag(container, "TieredStopAtLevel") == "4"
             assert wait_ready(cluster.bootstrap_servers, brokers=1, timeout_s=PATIENCE_S) == 1
 
     def test_a_cluster_in_docker_is_told_apart_and_listens_on_loopback_only(self, runs: Path) -> None:
@@ -211,3 +212,11 @@ def test_a_container_that_its_run_does_not_know_of_goes_with_the_network(
         client.containers.create(known.image, "true", labels={LABEL: known.labels[LABEL]})
         assert len(labelled(tmp_path)) == 3  # both, and the network
     assert labelled(tmp_path) == []
+
+
+def _flag(container: Any, name: str) -> str:
+    """The value of a JVM flag, for a program that starts as the broker does."""
+    status, told = container.exec_run(["sh", "-c", f"java -XX:+PrintFlagsFinal -version | grep ' {name} '"])
+    assert status == 0, told
+    value: str = told.decode().splitlines()[-1].split("=")[1].split()[0]
+    return value

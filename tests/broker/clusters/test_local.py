@@ -22,6 +22,7 @@ from pytest_kafkaperf.clusters.provision import provision, with_config
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
+from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.disks import fill, small_disk
 from tests.support.orphans import becomes, ended
@@ -92,7 +93,11 @@ def test_quiet_brokers_keep_their_logs_in_memory_and_leave_nothing_there(gone: C
         assert {*options.split()} <= {*psutil.Process(pid).cmdline()}
         assert cluster.facts["compiler"] == f"quick ({options})"
         assert cluster.facts["logs"] == "in memory"
+        Side.of(cluster).restart(quick=False)
+        (again,) = cluster.pids
+        assert {*options.split()}.isdisjoint(psutil.Process(again).cmdline())
     assert gone(pid)
+    assert gone(again)
     assert {path for path in {*memory.iterdir()} - before if path.name.startswith("kafkaperf")} == set()
 
 

@@ -13,6 +13,7 @@ from tests.support.revisions import (
     TEST,
     break_the_live_baseline,
     commit,
+    compilers_of,
     end_a_comparison,
     find_a_slower_service,
 )
@@ -21,6 +22,18 @@ from tests.support.revisions import (
 def test_a_slower_service_fails_and_its_commit_is_named(repository: Project) -> None:
     """By rounds in turns."""
     find_a_slower_service(repository)
+
+
+def test_a_limit_that_quick_brokers_miss_is_measured_again_with_all_compilers(repository: Project) -> None:
+    """Otherwise the compiler could be the reason for a red build."""
+    commit(repository.test(TEST.replace(RELATIVE, "e2e.latency.p50 <= 1 us")), "Promise the impossible")
+    run = repository.run("--kafka-compare=git:HEAD~1", "--kafka-rounds=1")
+    (test,) = run.report["tests"]
+    assert (run.status, test["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "VIOLATED"), run.out
+    assert compilers_of(test) == ["all", "all"]
+    assert not [change for change in test["changed"] if "compiler" in change]
+    (note,) = [text for text in texts(test["notes"]) if text.startswith("measured again on brokers")]
+    assert "because with the quick compiler alone, e2e.latency.p50 was" in note
 
 
 ACTIONS = """

@@ -75,7 +75,7 @@ def test_ctrl_c_is_not_held_back_for_ever(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_broker_that_was_removed_is_not_started_again(tmp_path: Path) -> None:
     """A test's `start_broker` runs in a thread of its own, which Ctrl-C does not reach."""
-    broker = Process(1, [sys.executable, "-c", ""], folder=tmp_path)
+    broker = Process(1, lambda quick: [sys.executable, "-c", str(quick)], folder=tmp_path, quick=False)
     broker.remove()
     with pytest.raises(ClusterError) as raised:
         broker.start()

@@ -246,8 +246,8 @@ def test_baseline_brokers_that_break_off_leave_a_suspected_regression_to_fresh_t
 class Ending(Scripted):
     """A side whose brokers do not come up again."""
 
-    def restart(self) -> None:
-        super().restart()
+    def restart(self, *, quick: bool | None = None) -> None:
+        super().restart(quick=quick)
         raise ClusterError("broker 1 exited with status 1")
 
 

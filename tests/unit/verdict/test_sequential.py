@@ -33,7 +33,6 @@ from tests.support.simulated_trials import (
     half_width,
     judged,
     looks,
-    trimmed_mean,
     with_mean,
 )
 

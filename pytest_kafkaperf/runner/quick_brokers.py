@@ -1,0 +1,102 @@
+"""Decides which tests run on brokers that use only the JVM's quick compiler (C1).
+
+Such brokers are warm within seconds, whereas the optimizing compiler (C2) needs about 20 s of full load in each trial.
+They reach only about half the throughput. If two revisions of the code are compared, both sides run the same Kafka, so
+a relative limit can be judged on slow brokers as well. A test that meets an absolute limit on slow brokers meets it on
+fast ones; only if it does not, it is measured again with all compilers.
+
+The side that measures decides for both sides, so that they never differ.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from pytest_kafkaperf.core.metrics import metric
+from pytest_kafkaperf.core.problems import ProblemKind
+from pytest_kafkaperf.core.units import format_quantity
+from pytest_kafkaperf.runner.perftest import PerfTest
+from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold
+from pytest_kafkaperf.verdict.outcome import Judgement, Verdict, worst
+from pytest_kafkaperf.verdict.reasons import Reason
+
+_BETTER_WHEN_FASTER = ("errors", "error_ratio", "lost", "unsent", "duplicated", "reordered")
+"""Counts for which faster brokers are never worse."""
+_BY_SLOW_BROKERS = frozenset(
+    {
+        ProblemKind.GENERATOR_TOO_SLOW,
+        ProblemKind.LOAD_NOT_REACHED,
+        ProblemKind.NOTHING_ACKNOWLEDGED,
+        ProblemKind.RECORDS_UNREAD,
+        ProblemKind.NOT_CAUGHT_UP,
+        ProblemKind.COLD_BROKER,
+    }
+)
+"""Problems that slow brokers may be the reason for."""
+
+
+def starts_quick(test: PerfTest) -> bool:
+    """Return True if the test's trials start on brokers with only the quick compiler."""
+    declared = test.spec.quick_compiler
+    return _allows_quick(test) if declared is None else declared
+
+
+def compilers(test: PerfTest, sides: Sequence[Side]) -> bool | None:
+    """Return True if the sides' brokers should use only the quick compiler, and None to leave them as they are."""
+    known = [side.quick for side in sides if side.brokers is not None]
+    if not test.settings.compares_code or all(quick is None for quick in known):
+        return None
+    return None not in known and len(known) == len(sides) and starts_quick(test)
+
+
+def _allows_quick(test: PerfTest) -> bool:
+    """Return True if this test compares two revisions, and if none of its limits depends on the compiler."""
+    settings = test.settings
+    if not settings.compares_code or test.live_baseline is None or test.plan is not None or test.is_smoke_test:
+        return False
+    is_paced = test.scenario.rate is not None
+    return all(_is_safe(one, is_paced=is_paced) for one in test.thresholds)
+
+
+def _is_safe(threshold: Threshold, *, is_paced: bool) -> bool:
+    """Return True if a threshold that is met on slow brokers is met on fast ones, with the same load."""
+    name = threshold.metric.name
+    if name.startswith("broker.") or isinstance(threshold.limit, Extreme):
+        return False
+    if threshold.relative is not None or name in _BETTER_WHEN_FASTER:
+        return True
+    return is_paced and (".latency." in name or name.endswith(".throughput"))
+
+
+def reasons_to_repeat(judgement: Judgement) -> str | None:
+    """Return why a test on brokers with the quick compiler must be measured again; None if it needs not.
+
+    Lost records and problems that slow brokers cannot cause stand as they are.
+    """
+    kinds = {problem.kind for problem in judgement.problems}
+    failed = [check for check in judgement.checks if check.outcome is Verdict.VIOLATED and not check.is_relative]
+    if any(check.metric in ("lost", "app.output_ratio") for check in failed) or not kinds <= _BY_SLOW_BROKERS:
+        return None
+    values = {check.metric: check.observed for check in failed if check.observed is not None}
+    texts = [f"{name} was {format_quantity(value, metric(name).unit)}" for name, value in values.items()]
+    return "; ".join([*texts, *map(str, judgement.problems)]) or None
+
+
+def undecided(judgement: Judgement) -> Judgement:
+    """Return the judgment if there is no time to measure again: limits that were not met are undecided."""
+    checks = [
+        dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reasons=(*check.reasons, _NO_TIME))
+        if check.outcome is Verdict.VIOLATED
+        else check
+        for check in judgement.checks
+    ]
+    verdict = judgement.verdict if judgement.problems else worst([check.outcome for check in checks])
+    return dataclasses.replace(judgement, verdict=verdict, checks=tuple(checks))
+
+
+_NO_TIME = Reason(
+    "with the JVM's quick compiler alone; there is no time to measure again with all compilers, so increase "
+    "--kafka-time-budget"
+)
