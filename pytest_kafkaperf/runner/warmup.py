@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.runner.rounds.loads import SLICE_S, Phase, slice_load
+from pytest_kafkaperf.runner.rounds.loads import APPLICATION_SLICE_S, SLICE_S, Phase, slice_load
 from pytest_kafkaperf.runner.rounds.round import COLD_SHARE
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 IDLE_SLICES = 3
 """Number of consecutive slices in which the compilers must be idle."""
+_QUICK_IDLE_SLICES = 1
+"""The same at full speed for brokers with the quick compiler alone, which does not pause: it compiles each method once."""
 _SHORT_SLICES = 3
 BLIND_S = 10.0
 """Load duration, in seconds, for programs whose compiler cannot be observed, such as brokers without a JVM."""
@@ -150,17 +152,23 @@ class _Slices:
 
     def is_warm(self, *, short: bool) -> bool:
         shares = self._shares[self._first :]
-        least = _SHORT_SLICES if short else IDLE_SLICES
+        least = _SHORT_SLICES if short else self._least_idle
         if len(shares) < least:
             return False
         return short or all(self._is_idle(program, shares) for program in shares[-1])
 
+    @property
+    def _least_idle(self) -> int:
+        is_quick = self.side.side.quick and self._phase is Phase.FULL
+        return _QUICK_IDLE_SLICES if is_quick else IDLE_SLICES
+
     def _is_idle(self, program: Key, shares: Sequence[Mapping[Key, float | None]]) -> bool:
-        last = [one.get(program) for one in shares[-IDLE_SLICES:]]
+        last = [one.get(program) for one in shares[-self._least_idle :]]
         known = [share for share in last if share is not None]
         if len(known) < len(last):  # a compiler whose share is unknown may not be idle
-            needed_s = _APPLICATION_S if self._phase is Phase.APPLICATION else BLIND_S
-            return len(shares) * SLICE_S >= needed_s
+            if self._phase is Phase.APPLICATION:
+                return len(shares) * APPLICATION_SLICE_S >= _APPLICATION_S
+            return len(shares) * SLICE_S >= BLIND_S
         return max(known) < COLD_SHARE
 
     def warm_up(self, end: WarmUpEnd) -> WarmUp:

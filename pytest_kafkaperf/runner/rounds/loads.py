@@ -9,7 +9,9 @@ from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
 
 SLICE_S = 0.7
-"""Duration of one warm-up slice, in seconds. Each slice has a separate topic, because even after a long warm-up, the
+APPLICATION_SLICE_S = 1.0
+"""Duration of one warm-up slice, in seconds; slices with an application are longer, because most of them are needed for
+programs whose compiler is unknown. Each slice has a separate topic, because even after a long warm-up, the
 first load on a second topic was slow again: the JVM had discarded code that it had compiled for a single topic."""
 _IRRELEVANT = {
     **dict.fromkeys(("topic", "output_topic", "correlate", "rate", "records", "duration")),
@@ -38,7 +40,13 @@ def slice_load(scenario: Scenario, phase: Phase) -> Scenario:
     rate = None if phase is Phase.FULL or scenario.rate is None else peak_rate(scenario.rate)
     if phase is not Phase.APPLICATION:
         return warm_up_load(scenario, duration_s=SLICE_S).model_copy(update={"rate": rate})
-    update: dict[str, Any] = {"records": None, "duration": SLICE_S, "backlog": 0, "warmup": 0.0, "rounds": 1}
+    update: dict[str, Any] = {
+        "records": None,
+        "duration": APPLICATION_SLICE_S,
+        "backlog": 0,
+        "warmup": 0.0,
+        "rounds": 1,
+    }
     return scenario.model_copy(update={**update, "rate": rate})
 
 
