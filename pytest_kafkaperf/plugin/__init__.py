@@ -3,6 +3,9 @@
 - hooks: the entry point, which pytest loads in every run
 - items: detects perf tests
 - options: options, ini keys and markers
+- decorators: the markers as typed decorators
+- misuse: checks for misspelled and misplaced options, ini keys and imports
+- preparation: what the hooks do before the first perf test
 - option_values: option values, parsed into settings
 - collection: reads collected tests' markers
 - calls: checks `kafka_perf` calls in test source code

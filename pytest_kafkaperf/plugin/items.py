@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 ARGUMENTS: pytest.StashKey[Iterable[str]] = pytest.StashKey()
 """The command line, including `addopts` and `PYTEST_ADDOPTS`."""
+COLLECTION = "kafkaperf-collection"
+"""Name of the plugin that holds the run's `Collection`."""
 PEER = "kafkaperf-peer"
 """Name of the plugin that serves another pytest process; `plugin.peer_side` registers it only in the server."""
 
@@ -72,3 +74,9 @@ class Collection:
         if report.failed:
             self.incomplete.add(report.nodeid)
             self.broken.add(report.nodeid)
+
+
+def collection_of(config: pytest.Config) -> Collection:
+    """Return the run's state."""
+    plugin: Collection = config.pluginmanager.get_plugin(COLLECTION)  # type: ignore[assignment]
+    return plugin

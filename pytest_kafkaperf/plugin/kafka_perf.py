@@ -21,8 +21,8 @@ from pytest_kafkaperf.core.metrics import Better, declare
 from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.plugin.benchmarks import LoadClock, is_disabled, record_rounds
 from pytest_kafkaperf.plugin.console import TrialLines, progress
+from pytest_kafkaperf.plugin.decorators import ScenarioFields
 from pytest_kafkaperf.plugin.items import PEER
-from pytest_kafkaperf.plugin.options import ScenarioFields
 from pytest_kafkaperf.reports.headline import failure_of, headline_of
 from pytest_kafkaperf.reports.standing import describe_repeat
 from pytest_kafkaperf.reports.writing import append_history, history_lines

@@ -17,7 +17,7 @@ from pytest_kafkaperf.core.environment import environment_key
 from pytest_kafkaperf.core.errors import UnitError, UsageError, did_you_mean, nearest
 from pytest_kafkaperf.core.units import parse_time
 from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
-from pytest_kafkaperf.plugin.options import OPTIONS, REPORTS, UPDATE_MODES, shown
+from pytest_kafkaperf.plugin.options import OPTIONS, REPORTS, UPDATE_MODES, key_of
 from pytest_kafkaperf.reports.html.html_report import check_installed
 from pytest_kafkaperf.runner.rounds.permission import MaxRate, parse_max_rate
 from pytest_kafkaperf.runner.settings import Revision, Settings, parse_revision
@@ -197,12 +197,17 @@ class _Values:
         try:
             seconds = parse_time(text)
         except UnitError as error:
-            raise UsageError(f"{shown(name, text)}: {error}") from None
+            raise UsageError(f"{_shown(name, text)}: {error}") from None
         if seconds < minimum:
-            raise UsageError(f"{shown(name, text)}: must be at least {minimum} s, for example 10m")
+            raise UsageError(f"{_shown(name, text)}: must be at least {minimum} s, for example 10m")
         if seconds > maximum:
-            raise UsageError(f"{shown(name, text)}: must be at most {maximum / 3600:g} h, for example 10m")
+            raise UsageError(f"{_shown(name, text)}: must be at most {maximum / 3600:g} h, for example 10m")
         return seconds
+
+
+def _shown(name: str, text: str) -> str:
+    """Return a value as the user would write it: as an option or, if there is no option, as an ini key."""
+    return f"{key_of(name)} = {text}" if OPTIONS[name].place == "ini" else f"--kafka-{name}={text}"
 
 
 def _environment(text: str | None) -> str | None:
@@ -293,7 +298,7 @@ def _workers(text: str | None, *, insecure: bool) -> WorkerAllocation:
 def _folders(names: list[str], start: Path) -> tuple[Path, ...]:
     if not all(names):
         raise UsageError(
-            f"{shown('log-dirs', ','.join(names))}: a folder name is empty; write one path per line, or separate "
+            f"{_shown('log-dirs', ','.join(names))}: a folder name is empty; write one path per line, or separate "
             "paths with commas"
         )
     return tuple(start / name for name in names)
@@ -302,7 +307,7 @@ def _folders(names: list[str], start: Path) -> tuple[Path, ...]:
 def _prefix(text: str) -> str:
     if not LEGAL_PREFIX.fullmatch(text):
         raise UsageError(
-            f"{shown('topic-prefix', text)}: must be 1 to 180 of the characters that topic names may have (a-z, A-Z, "
+            f"{_shown('topic-prefix', text)}: must be 1 to 180 of the characters that topic names may have (a-z, A-Z, "
             "0-9, '.', '_' and '-'), and must not start with '__', for example team-a.perf-"
         )
     return text
@@ -312,7 +317,7 @@ def _max_rate(text: str) -> MaxRate:
     try:
         return parse_max_rate(text)
     except UnitError as error:
-        raise UsageError(f"{shown('max-rate', text)}: {error}") from None
+        raise UsageError(f"{_shown('max-rate', text)}: {error}") from None
 
 
 def _properties(text: str | None) -> dict[str, str]:

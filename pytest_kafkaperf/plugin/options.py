@@ -1,17 +1,16 @@
-"""Names and help texts for options, ini keys and markers, and the fields of the typed decorators.
-
-Because the fields are typed, editors can complete them and type checkers can detect misspelled ones. The types match
-what users may write for `Scenario` and `ClusterSpec`.
-"""
+"""Names and help texts for options, ini keys and markers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from typing import Literal, TypeAlias
+
+    Kind: TypeAlias = Literal["string", "int", "bool", "linelist"]
+    Place: TypeAlias = Literal["both", "command line", "ini"]
 
 INI_VALUES = {
     "string": "quoted string",
@@ -22,17 +21,18 @@ INI_VALUES = {
 """Syntax of an ini value in TOML, by kind."""
 
 
-class Option(NamedTuple):
-    """An option (`--kafka-NAME`), its ini key (`kafka_NAME`), or both."""
+class Option:
+    """An option (`--kafka-NAME`), its ini key (`kafka_NAME`), or both. A plain class, because every run creates it."""
 
-    metavar: str
-    """Syntax of the value; empty for a switch."""
-    text: str
-    default: str
-    """Default value, or a description of it."""
-    kind: Literal["string", "int", "bool", "linelist"] = "string"
-    """Type of the ini key. A `linelist` option is repeatable on the command line."""
-    place: Literal["both", "command line", "ini"] = "both"
+    def __init__(self, metavar: str, text: str, default: str, kind: Kind = "string", place: Place = "both") -> None:
+        self.metavar = metavar
+        """Syntax of the value; empty for a switch."""
+        self.text = text
+        self.default = default
+        """Default value, or a description of it."""
+        self.kind = kind
+        """Type of the ini key. A `linelist` option is repeatable on the command line."""
+        self.place = place
 
 
 REPORTS = {
@@ -254,82 +254,3 @@ def ini_value(config: pytest.Config, name: str) -> Any:
 def key_of(name: str) -> str:
     """Return the ini key of an option."""
     return f"kafka_{name.replace('-', '_')}"
-
-
-def shown(name: str, text: str) -> str:
-    """Return a value as the user would write it: as an option or, if there is no option, as an ini key."""
-    return f"{key_of(name)} = {text}" if OPTIONS[name].place == "ini" else f"--kafka-{name}={text}"
-
-
-Time = str | timedelta | Literal[0]
-"""A time with a unit, such as `"5 ms"`."""
-Quantity = str | float
-"""A number in the base unit, or text such as `"16 KiB"`."""
-Properties = Mapping[str, str | float | bool]
-
-
-class ScenarioFields(TypedDict, total=False):
-    """The fields of a scenario; `Scenario` describes them."""
-
-    records: Quantity | None
-    duration: Time | None
-    record_size: Quantity | Mapping[Any, Any] | None
-    payload: str | Mapping[str, Any]
-    rate: Quantity | None
-    backlog: Quantity
-    key: str | None
-    headers: Mapping[str, str]
-    producers: int
-    client: Literal["batch", "record"]
-    acks: Literal[0, 1, "all"]
-    batch_size: Quantity
-    linger: Time
-    compression: Literal["gzip", "snappy", "lz4", "zstd"] | None
-    idempotence: bool
-    transaction_size: Quantity | None
-    abort_ratio: Quantity
-    producer_config: Mapping[str, Any]
-    consumers: int
-    consumer_groups: int
-    consume: Literal["live", "after"]
-    isolation_level: Literal["read_uncommitted", "read_committed"]
-    consumer_config: Mapping[str, Any]
-    topic: str | None
-    output_topic: str | None
-    correlate: Callable[[Any], bytes | None] | None
-    watch_group: str | Sequence[str]
-    partitions: int
-    replication_factor: int | None
-    topic_config: Properties
-    warmup: Time
-    rounds: int
-
-
-class ClusterFields(TypedDict, total=False):
-    """The fields of a cluster; `ClusterSpec` describes them."""
-
-    brokers: int
-    version: str | None
-    image: str | None
-    config: Properties
-    security: Literal["sasl_scram", "sasl_plain", "tls", "sasl_scram+tls"] | None
-    jmx: bool
-    heap: str
-    log_dirs: str | Path | None
-    quick_compiler: bool
-    logs_in_memory: bool
-
-
-def kafka_scenario(**fields: Unpack[ScenarioFields]) -> pytest.MarkDecorator:
-    """Declare a test's workload."""
-    return pytest.mark.kafka_scenario(**fields)
-
-
-def kafka_threshold(*expressions: str) -> pytest.MarkDecorator:
-    """Declare thresholds, as in `@kafka_threshold("produce.latency.p99 <= 25 ms", "lost == 0")`."""
-    return pytest.mark.kafka_threshold(*expressions)
-
-
-def kafka_cluster(**fields: Unpack[ClusterFields]) -> pytest.MarkDecorator:
-    """Declare a test's cluster."""
-    return pytest.mark.kafka_cluster(**fields)

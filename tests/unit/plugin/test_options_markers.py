@@ -8,7 +8,7 @@ import pytest
 
 from pytest_kafkaperf import Scenario, kafka_cluster, kafka_scenario, kafka_threshold
 from pytest_kafkaperf.clusters.spec import ClusterSpec
-from pytest_kafkaperf.plugin.options import ClusterFields, ScenarioFields
+from pytest_kafkaperf.plugin.decorators import ClusterFields, ScenarioFields
 
 
 @pytest.mark.parametrize(("typed", "model"), [(ScenarioFields, Scenario), (ClusterFields, ClusterSpec)])
