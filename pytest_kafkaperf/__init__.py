@@ -1,6 +1,8 @@
 """Performance regression tests for Kafka deployments, written as ordinary pytest tests.
 
 The public names below are imported on first use, because pytest imports this package in every run.
+
+PYTEST_DONT_REWRITE: pytest would otherwise look for assertions here in every run without cached bytecode.
 """
 
 from __future__ import annotations

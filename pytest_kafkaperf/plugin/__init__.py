@@ -21,4 +21,6 @@
 - bisect_revisions: `kafkaperf bisect`
 
 This package may import every other package.
+
+PYTEST_DONT_REWRITE: pytest would otherwise look for assertions here in every run without cached bytecode.
 """

@@ -2,6 +2,8 @@
 
 Every run imports this module, `items` and `options`, and without a bytecode cache, also compiles them. To keep runs
 without perf tests fast, these modules contain only what such runs execute; the hooks import everything else on use.
+
+PYTEST_DONT_REWRITE: pytest would otherwise look for assertions here in every run without cached bytecode.
 """
 
 from __future__ import annotations

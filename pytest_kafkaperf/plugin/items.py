@@ -1,4 +1,7 @@
-"""Detection of perf tests, and the state of a run until its tests are collected."""
+"""Detection of perf tests, and the state of a run until its tests are collected.
+
+PYTEST_DONT_REWRITE: pytest would otherwise look for assertions here in every run without cached bytecode.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Names and help texts for options, ini keys and markers."""
+"""Names and help texts for options, ini keys and markers.
+
+PYTEST_DONT_REWRITE: pytest would otherwise look for assertions here in every run without cached bytecode.
+"""
 
 from __future__ import annotations
 
