@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 IDLE_SLICES = 3
 """Number of consecutive slices in which the compilers must be idle."""
 _QUICK_IDLE_SLICES = 1
-"""The same at full speed for brokers with the quick compiler alone, which does not pause: it compiles each method once."""
+"""The same at full speed for brokers with the quick compiler alone, which compiles each method once, without pauses."""
 _SHORT_SLICES = 3
 BLIND_S = 10.0
 """Load duration, in seconds, for programs whose compiler cannot be observed, such as brokers without a JVM."""
