@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import math
 import statistics
@@ -23,7 +24,7 @@ from starts import METRICS, STARTS
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.units import format_percent, format_ratio
-from pytest_kafkaperf.verdict.scale import Measured, change_of, difference, logs
+from pytest_kafkaperf.verdict.scale import Difference, Measured, change_of, difference, logs
 from pytest_kafkaperf.verdict.sequential import MOST_TRIALS, Look, look, student_quantile
 
 if TYPE_CHECKING:
@@ -84,11 +85,11 @@ def _lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
 
 
-def _differences(metric: str, trials: Sequence[dict[str, Any]]) -> list[float]:
+def _differences(metric: str, trials: Sequence[dict[str, Any]]) -> list[Difference]:
     found = [
         difference(CATALOGUE[metric], Measured(rounds=one["rounds"], other_side=one["other_side"])) for one in trials
     ]
-    return [each for each in found if isinstance(each, float)]
+    return [each for each in found if isinstance(each, Difference)]
 
 
 def _noise(metric: str, trials: Sequence[dict[str, Any]]) -> list[str]:
@@ -104,7 +105,7 @@ def _noise(metric: str, trials: Sequence[dict[str, Any]]) -> list[str]:
     means = [statistics.fmean(group) for group in groups]
     if len(means) < _FEWEST:
         return [str(len(trials)), format_percent(pair), *["-"] * 5]
-    trial = statistics.stdev(_differences(metric, trials))
+    trial = statistics.stdev(one.value for one in _differences(metric, trials))
     start = math.sqrt(max(0.0, statistics.variance(means) - pair**2 / statistics.fmean(map(len, groups))))
     halves = [[mean for mean, one in zip(means, trials, strict=True) if one["first"] == first] for first in (0, 1)]
     return [
@@ -125,36 +126,36 @@ def _mean(metric: str, values: Sequence[float]) -> str:
 
 
 def _verdicts(metric: str, trials: Sequence[dict[str, Any]]) -> list[str]:
-    values = _differences(metric, trials)
-    looks = _replayed(values)
-    decisions = Counter(found.decision for found in looks)
+    found = _differences(metric, trials)
+    looks = _replayed(found)
+    decisions = Counter(one.decision for one in looks)
     independent = _independent(looks)
     return [
-        _mean(metric, values),
+        _mean(metric, [one.value for one in found]),
         str(independent),
         *(share(decisions[name] / len(looks), independent) for name in ("regressed", "equal", "open", "improved")),
-        f"{statistics.median(found.trials for found in looks):.0f}",
+        f"{statistics.median(one.trials for one in looks):.0f}",
         f"{statistics.median(_seconds(looks, trials)):.0f}",
     ]
 
 
 def _power(metric: str, trials: Sequence[dict[str, Any]]) -> list[str]:
     """Return the share of regressions if the metric of equal sides were worse by a constant, for each change."""
-    values = _differences(metric, trials)
+    unchanged = _differences(metric, trials)
     cells = []
     for ratio in _CHANGES:
         change = -math.log(1 - ratio) if CATALOGUE[metric].better == "higher" else math.log(1 + ratio)
-        looks = _replayed([value + change for value in values])
+        looks = _replayed([dataclasses.replace(one, value=one.value + change) for one in unchanged])
         found = sum(one.decision == "regressed" for one in looks) / len(looks)
         cells.append(f"{share(found, _independent(looks))}, {statistics.median(_seconds(looks, trials)):.0f} s")
     return cells
 
 
-def _replayed(values: Sequence[float]) -> list[Look]:
+def _replayed(differences: Sequence[Difference]) -> list[Look]:
     """Return the last look from each trial on; after the last trial comes the first."""
     found = []
-    for begin in range(len(values)):
-        block = [values[(begin + place) % len(values)] for place in range(MOST_TRIALS)]
+    for begin in range(len(differences)):
+        block = [differences[(begin + place) % len(differences)] for place in range(MOST_TRIALS)]
         looks = (look(block[:length], tolerance=TOLERANCE, alpha=ALPHA) for length in range(1, MOST_TRIALS + 1))
         found.append(next(one for one in looks if one.settled))
     return found
