@@ -5,7 +5,8 @@ are the same in every run.
 
 - Against a stored baseline: log-normal noise of days, trials and rounds, of which the trials of a day share the
   first; 5 rounds a trial and one threshold.
-- Against a live baseline: the noise is that of the trials' differences, normal, heavy-tailed, or with disturbed trials.
+- Against a live baseline: the noise is that of the trials' differences, normal, heavy-tailed, or with disturbed trials;
+  four pairs of rounds in each trial predict its variance.
 """
 
 from __future__ import annotations
@@ -51,8 +52,10 @@ CORRELATIONS = (0.9, 0.3)
 """Of trials one and ten minutes apart on a machine whose state changes within 8 minutes, as measured once."""
 
 SIDE_BY_SIDE_TOLERANCES = (0.03, 0.10)
-DEVIATIONS = (0.04, 0.06, 0.08, 0.10)
+DEVIATIONS = (0.02, 0.04, 0.06, 0.08, 0.10)
 CHANGES = (-0.10, -0.15, -0.20)
+RESTARTS = (1, 1.5, 4, 9, 25)
+"""Variance of trials, as a multiple of the one that their pairs of rounds predict."""
 
 Row = tuple[str, ...]
 
@@ -73,6 +76,7 @@ def main() -> int:
         "first": lambda: _first_trials(runs),
         "power": lambda: _powers(powers),
         "side-by-side": lambda: _side_by_side(runs),
+        "restarts": lambda: _restarts(runs),
         "slower": lambda: _known_slower(runs),
     }
     for name, rows in tables.items():
@@ -189,7 +193,7 @@ def _side_by_side(runs: int) -> Iterator[Row]:
             for deviation in DEVIATIONS:
                 unchanged = differences(runs=runs, deviation=deviation, noise=noise)
                 found = [
-                    judged(unchanged - math.log1p(change), tolerance=-math.log1p(-tolerance), alpha=ALPHA)
+                    judged(unchanged + -math.log1p(change), tolerance=-math.log1p(-tolerance), alpha=ALPHA)
                     for change in (0.0, -tolerance, *CHANGES)
                 ]
                 yield (
@@ -204,6 +208,35 @@ def _side_by_side(runs: int) -> Iterator[Row]:
                 )
 
 
+def _restarts(runs: int) -> Iterator[Row]:
+    """Yield the errors if restarts add another amount of noise than the rule expects."""
+    yield (
+        "variance",
+        "noise",
+        "no change fails",
+        "the tolerance fails",
+        "-10% found",
+        "trials at no change",
+        "at -10%",
+    )
+    for restarts in RESTARTS:
+        for deviation in (0.02, 0.05, 0.08):
+            unchanged = differences(runs=runs, deviation=deviation, restarts=restarts)
+            same, tolerated, slower = (
+                judged(unchanged + -math.log1p(change), tolerance=-math.log1p(-0.03), alpha=ALPHA)
+                for change in (0.0, -0.03, -0.10)
+            )
+            yield (
+                f"{restarts:g} times",
+                f"{100 * deviation:g}%",
+                f"{100 * same.share('regressed'):.2f}%",
+                f"{100 * tolerated.share('regressed'):.2f}%",
+                f"{100 * slower.share('regressed'):.1f}%",
+                f"{same.trials.mean():.1f}",
+                f"{slower.trials.mean():.1f}",
+            )
+
+
 def _known_slower(runs: int) -> Iterator[Row]:
     """Yield what happens to suspected regressions when both sides are known to be slower: the mean clears them."""
     changes = (0.0, *CHANGES, -0.30)
@@ -212,7 +245,7 @@ def _known_slower(runs: int) -> Iterator[Row]:
         unchanged, tolerance = differences(runs=runs, deviation=deviation), -math.log1p(-0.1)
         cells, trials = [], []
         for change in changes:
-            drawn_now = unchanged - math.log1p(change)
+            drawn_now = unchanged + -math.log1p(change)
             found, cleared = judged(drawn_now, tolerance=tolerance, alpha=ALPHA), cleared_after(drawn_now, tolerance)
             fails = (found.decisions == "regressed") & (found.trials <= cleared)
             cells.append(f"{100 * fails.mean():.{2 if change == 0 else 0}f}%")

@@ -40,8 +40,8 @@ _START_S, _RESTART_S = 5.0, 3.0
 """Typical times to start a cluster's brokers, and to restart them for another trial."""
 _UNKNOWN_LENGTH_S = 5.0
 """Assumed duration of a closed-loop round with a declared number of records."""
-LIKELY_TRIALS = 5
-"""Typical number of side-by-side trials needed for a verdict: 4 or 5 in most runs, at most 10 if nothing changed."""
+LIKELY_TRIALS = 3
+"""Typical number of side-by-side trials needed for a verdict: usually 2 to 5 if nothing changed, more for p99."""
 
 
 class RunBudget:

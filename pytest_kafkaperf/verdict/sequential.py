@@ -349,7 +349,7 @@ def student_quantile(p: float, freedom: float) -> float:
     below = max(1, math.floor(freedom))
     low, high = (_whole_quantile(p, each) for each in (below, below + 1))
     weight = (1 / below - 1 / max(freedom, below)) * below * (below + 1)
-    return low ** (1 - weight) * high**weight
+    return float(low ** (1 - weight) * high**weight)
 
 
 @functools.cache

@@ -60,9 +60,12 @@ class Trials:
 
 
 def differences(
-    *, runs: int, deviation: float, noise: Noise = "normal", restarts: float = 1.0, seed: int = 20_261_123
+    *, runs: int, deviation: float, noise: Noise = "normal", restarts: float | Floats = 1.5, seed: int = 20_261_123
 ) -> Trials:
-    """Unchanged trials with this standard deviation, which is `sqrt(restarts)` times the one that the pairs predict.
+    """Unchanged trials with this standard deviation, whose square is `restarts` times the one that the pairs predict.
+
+    By default, restarts add as much noise as the rule expects. An array of the shape (runs, 1) has another factor for
+    each test.
 
     Heavy-tailed ones have Student's distribution with 5 degrees of freedom: one in 80 is beyond 3 deviations. Of
     disturbed ones, one in eight has five times this deviation, within the trial as well as between trials.
@@ -75,6 +78,12 @@ def differences(
         return Trials(values=values, variances=within * disturbed**2)
     values = deviation / math.sqrt(5 / 3) * source.standard_t(5, shape)
     return Trials(values=values, variances=within)
+
+
+def uncertain_restarts(runs: int) -> Floats:
+    """Factors between the variances of trials and of pairs, by test, as uncertain as the rule assumes: 4 degrees."""
+    factors: Floats = 1.5 * 4 / np.random.default_rng(20_261_127).chisquare(4, (runs, 1))
+    return factors
 
 
 def judged(drawn: Trials, *, tolerance: float, alpha: float) -> Outcomes:

@@ -33,5 +33,5 @@ def test_a_drop_by_ten_per_cent_is_found_beyond_a_tolerance_of_three(
     noise: Noise, deviation: float, power: float
 ) -> None:
     """The goal is 95 of 100 up to a noise of 6%."""
-    drawn = differences(runs=RUNS, deviation=deviation, noise=noise) - math.log1p(-0.1)
+    drawn = differences(runs=RUNS, deviation=deviation, noise=noise) + -math.log1p(-0.1)
     assert judged(drawn, tolerance=-math.log1p(-0.03), alpha=ALPHA).share("regressed") >= power

@@ -6,10 +6,11 @@ from typing import Any
 
 from pytest_kafkaperf.runner.common_shift import CommonShift
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
+from pytest_kafkaperf.verdict.scale import Difference
 from pytest_kafkaperf.verdict.sequential import look
 from tests.support.results import bare_result
 
-SIDE_BY_SIDE = (look([0.0, 0.01, 0.0, -0.01], tolerance=0.1, alpha=0.01),)
+SIDE_BY_SIDE = (look([Difference(each) for each in (0.0, 0.01, 0.0, -0.01)], tolerance=0.1, alpha=0.01),)
 
 
 def add(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import statistics
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +12,8 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.metrics import metric
 from pytest_kafkaperf.verdict.scale import (
+    NOTHING,
+    Difference,
     Incomparable,
     Measured,
     Rounds,
@@ -19,6 +23,8 @@ from pytest_kafkaperf.verdict.scale import (
     ratio_of,
     value_of,
 )
+
+approx: Any = pytest.approx
 
 P99, THROUGHPUT = metric("produce.latency.p99"), metric("produce.throughput")
 _DIFFERENCES = st.lists(st.integers(min_value=-4, max_value=4), max_size=9)
@@ -65,18 +71,27 @@ def test_the_pseudomedian_follows_a_shift_and_turns_with_the_direction(differenc
 def test_the_difference_from_a_live_baseline_is_that_of_the_pairs_of_rounds() -> None:
     """What the machine does to both rounds of a pair cancels out; one wild pair moves it little."""
     ours, theirs = rounds(P99.name, 4.0, 60.0, 6.6), rounds(P99.name, 2.0, 30.0, 3.0)
-    assert difference(P99, Measured(rounds=ours[:2], other_side=theirs[:2])) == pytest.approx(math.log(2))
-    assert difference(P99, Measured(rounds=theirs[:2], other_side=ours[:2])) == pytest.approx(-math.log(2))
+    for ahead, behind, sign in ((ours, theirs, 1), (theirs, ours, -1)):
+        found = difference(P99, Measured(rounds=ahead[:2], other_side=behind[:2]))
+        assert found == Difference(approx(sign * math.log(2)), approx(0.0, abs=1e-20), 1)
     steps = sorted([math.log(2), math.log(2), math.log(2.2)])
     walsh = sorted((steps[one] + steps[other]) / 2 for one in range(3) for other in range(one, 3))
     found = difference(P99, Measured(rounds=ours, other_side=theirs))
-    assert found == pytest.approx((walsh[2] + walsh[3]) / 2)
+    assert found == Difference(approx((walsh[2] + walsh[3]) / 2), approx(statistics.variance(steps) / 3), 2)
+
+
+def test_a_single_pair_of_rounds_shows_no_noise() -> None:
+    """No noise is known, which is not the same as none; the same holds for a trial without any output."""
+    one, nothing = rounds(THROUGHPUT.name, 1000.0), rounds(THROUGHPUT.name, 0.0, 1000.0)
+    assert difference(THROUGHPUT, Measured(rounds=one, other_side=one)) == Difference(0.0, None, 0)
+    found = difference(THROUGHPUT, Measured(rounds=nothing, other_side=[*one, *one]))
+    assert found == Difference(NOTHING, None, 0)
 
 
 def test_a_positive_difference_is_worse_whatever_the_metric() -> None:
     """One scale for every metric, here as well."""
     half, whole = rounds(THROUGHPUT.name, 500.0), rounds(THROUGHPUT.name, 1000.0)
-    assert difference(THROUGHPUT, Measured(rounds=half, other_side=whole)) == pytest.approx(math.log(2))
+    assert difference(THROUGHPUT, Measured(rounds=half, other_side=whole)) == Difference(approx(math.log(2)))
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.metrics import metric
 from pytest_kafkaperf.verdict.detectable import POWER
-from pytest_kafkaperf.verdict.scale import Measured
+from pytest_kafkaperf.verdict.scale import Difference, Measured
 from pytest_kafkaperf.verdict.sequential import (
     BETA,
     FEWEST_TRIALS,
@@ -26,13 +28,17 @@ from pytest_kafkaperf.verdict.sequential import (
     student_tail,
 )
 from tests.support.simulated_trials import (
+    FREEDOM,
     LOOKS,
     Noise,
+    Trials,
     critical,
     differences,
     half_width,
     judged,
     looks,
+    moderated,
+    uncertain_restarts,
     with_mean,
 )
 
@@ -76,34 +82,55 @@ def test_students_distribution_is_that_of_scipy_far_out() -> None:
             assert student_tail(-1.5, freedom) == approx(1 - student_tail(1.5, freedom))
 
 
+@given(st.floats(3.4, 30), st.floats(-6, -0.5))
+def test_between_whole_degrees_of_freedom_students_distribution_is_close_to_that_of_scipy(
+    freedom: float, exponent: float
+) -> None:
+    """The noise that pairs of rounds predict has fractional ones; the first look has 3.4."""
+    from scipy import stats  # noqa: PLC0415 - takes half a second
+
+    tail = 10**exponent
+    assert student_quantile(tail, freedom) == approx(stats.t.isf(tail, freedom), rel=0.02)
+
+
 # Bounds
+
+
+def _crossed(drawn: Trials, alpha: float, last: int | None = None) -> float:
+    """Share of unchanged tests that cross a bound at some look, of which `last` is the final one."""
+    crossed = np.zeros(len(drawn.values), dtype=bool)
+    for number in range(FEWEST_TRIALS, (last or MOST_TRIALS) + 1):
+        mean, error = moderated(drawn, number)
+        crossed |= mean >= critical(number, "regressed", alpha, final=number == last) * error
+    return float(crossed.mean())
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.05])
 def test_looks_together_cross_their_bounds_as_seldom_as_the_level_says(alpha: float) -> None:
-    """40,000 unchanged tests, whose trials are drawn one by one: at most the level, and not far below it."""
+    """40,000 unchanged tests, whose trials are drawn one by one: at most the level, and not far below it.
+
+    Each test has other brokers, so restarts add less noise than expected in one, and more in another.
+    """
     runs = 40_000
-    drawn = differences(runs=runs, deviation=1.0, restarts=1.5, seed=1)
-    crossed = np.zeros(runs, dtype=bool)
-    for number in LOOKS:
-        mean, error = moderated(drawn, number)
-        crossed |= mean >= critical(number, "regressed", alpha) * error
-    found, noise = crossed.mean(), math.sqrt(alpha * (1 - alpha) / runs)
-    assert 0.85 * alpha - 3 * noise < found < alpha + 3 * noise
+    found = _crossed(differences(runs=runs, deviation=1.0, restarts=uncertain_restarts(runs), seed=1), alpha)
+    noise = math.sqrt(alpha * (1 - alpha) / runs)
+    assert 0.8 * alpha - 3 * noise < found < alpha + 3 * noise
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.05])
+@pytest.mark.parametrize("restarts", [1.0, 1.5])
+def test_looks_together_stay_below_the_level_if_restarts_add_the_expected_noise(alpha: float, restarts: float) -> None:
+    """The rule does not rely on it, which has a price: in a fourth of all series, they add more."""
+    found = _crossed(differences(runs=40_000, deviation=1.0, restarts=restarts, seed=1), alpha)
+    assert 0.2 * alpha < found < alpha
 
 
 @pytest.mark.parametrize("last", [2, 3, 4, 5, 8, 16])
 def test_a_last_look_for_want_of_time_uses_what_is_left_of_the_level(last: int) -> None:
     """40,000 unchanged tests that end after so many trials: at most the level, and most of it."""
     runs = 40_000
-    drawn = differences(runs=runs, deviation=1.0, restarts=1.5, seed=2)
-    crossed = np.zeros(runs, dtype=bool)
-    for number in sorted({*range(FEWEST_TRIALS, last), last}):
-        mean, error = moderated(drawn, number)
-        needed = critical(number, "regressed", ALPHA, final=number == last)
-        crossed |= mean >= needed * error
-    noise = math.sqrt(ALPHA * (1 - ALPHA) / runs)
-    assert 0.6 * ALPHA < crossed.mean() < ALPHA + 3 * noise
+    found = _crossed(differences(runs=runs, deviation=1.0, restarts=uncertain_restarts(runs), seed=2), ALPHA, last=last)
+    assert 0.5 * ALPHA < found < ALPHA + 3 * math.sqrt(ALPHA * (1 - ALPHA) / runs)
 
 
 def test_a_clear_change_is_found_at_a_last_look() -> None:
@@ -113,16 +140,17 @@ def test_a_clear_change_is_found_at_a_last_look() -> None:
     assert found == ["open", "regressed"]
 
 
-def test_later_looks_need_weaker_evidence() -> None:
-    """On the scale of the normal distribution: towards the bound of a single test."""
-    needed = [critical(number, "regressed", ALPHA) for number in LOOKS]
-    normal = [
-        statistics.NormalDist().inv_cdf(1 - student_tail(t, number - 2 * (number // 8) - 1))
-        for t, number in zip(needed, LOOKS, strict=True)
-    ]
-    assert normal == sorted(normal, reverse=True)
-    assert normal[-1] > statistics.NormalDist().inv_cdf(1 - ALPHA)
-    assert normal[0] / normal[-1] == approx((MOST_TRIALS / FEWEST_TRIALS) ** 0.25, rel=1e-4)
+@pytest.mark.parametrize(("decision", "exponent"), [("regressed", 0.15), ("equal", 0.05)])
+def test_later_looks_need_weaker_evidence(decision: Literal["regressed", "equal"], exponent: float) -> None:
+    """On the scale of the normal distribution: towards the bound of a single test, which a pass reaches sooner."""
+    from scipy import stats  # noqa: PLC0415 - takes half a second
+
+    needed = [critical(number, decision, ALPHA) for number in LOOKS]
+    freedom = [1 / (1 / 4 + 1 / (FREEDOM * number)) + number - 2 * (number // 8) - 1 for number in LOOKS]
+    normal = [float(stats.norm.isf(stats.t.sf(*each))) for each in zip(needed, freedom, strict=True)]
+    shape = [(number / MOST_TRIALS) ** -exponent for number in LOOKS]
+    assert [each / normal[-1] for each in normal] == approx(shape, rel=0.005)
+    assert normal[-1] > statistics.NormalDist().inv_cdf(1 - (ALPHA if decision == "regressed" else BETA))
 
 
 def test_a_smaller_level_needs_more_at_every_look() -> None:
@@ -135,20 +163,22 @@ def test_a_smaller_level_needs_more_at_every_look() -> None:
 # Decisions
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_before_the_first_look_nothing_is_known(number: int) -> None:
-    """Two trials can agree by chance."""
-    found = look([Difference(5.0)] * number, tolerance=0.0, alpha=ALPHA)
+@pytest.mark.parametrize("final", [False, True])
+@pytest.mark.parametrize("variance", [None, 0.0, 0.01])
+def test_before_the_first_look_nothing_is_known(variance: float | None, *, final: bool) -> None:
+    """One trial does not show what restarts do, however well its pairs of rounds agree."""
+    found = look([Difference(5.0, variance, 3)], tolerance=0.0, alpha=ALPHA, final=final)
     assert (found.decision, found.settled, found.interval, found.deviation) == ("open", False, None, None)
-    assert (found.trials, found.mean) == (number, 5.0)
+    assert (found.trials, found.mean) == (1, 5.0)
 
 
 @pytest.mark.parametrize(
     ("mean", "decision"),
     [
         (0.5, "regressed"),
-        (TOLERANCE + MARGIN, "open"),
+        (TOLERANCE + MARGIN, "regressed"),
         (TOLERANCE + MARGIN / 2, "open"),
+        (TOLERANCE, "equal"),
         (0.0, "equal"),
         (-TOLERANCE, "equal"),
         (-0.5, "improved"),
@@ -180,25 +210,49 @@ def test_trials_without_noise_decide_at_the_first_look(mean: float, decision: st
     assert (found.decision, found.interval) == (decision, approx((mean, mean)))
 
 
-@given(st.lists(st.floats(-1, 1), min_size=FEWEST_TRIALS, max_size=MOST_TRIALS), st.floats(0, 0.2))
-def test_better_is_worse_the_other_way_round(drawn: list[float], tolerance: float) -> None:
+_DIFFERENCES = st.lists(
+    st.builds(Difference, st.floats(-1, 1), st.floats(0, 0.1), st.integers(1, 7))
+    | st.builds(Difference, st.floats(-1, 1)),
+    min_size=FEWEST_TRIALS,
+    max_size=MOST_TRIALS,
+)
+
+
+def _shifted(drawn: Sequence[Difference], shift: float) -> list[Difference]:
+    return [dataclasses.replace(each, value=each.value + shift) for each in drawn]
+
+
+@given(_DIFFERENCES, st.floats(0, 0.2))
+def test_better_is_worse_the_other_way_round(drawn: list[Difference], tolerance: float) -> None:
     """IMPROVED is asked for as strictly as REGRESSED."""
     there = look(drawn, tolerance=tolerance, alpha=ALPHA)
-    back = look([-each for each in drawn], tolerance=tolerance, alpha=ALPHA)
+    opposite = [dataclasses.replace(each, value=-each.value) for each in drawn]
+    back = look(opposite, tolerance=tolerance, alpha=ALPHA)
     if there.decision in ("regressed", "improved"):
         assert {there.decision, back.decision} == {"regressed", "improved"}
     low, high = there.interval or (math.nan, math.nan)
     assert back.interval == approx((-high, -low))
 
 
-@given(st.lists(st.floats(-1, 1), min_size=FEWEST_TRIALS, max_size=MOST_TRIALS), st.floats(0, 0.5))
-def test_worse_trials_are_never_judged_better(drawn: list[float], more: float) -> None:
+@given(_DIFFERENCES, st.floats(0, 0.5))
+def test_worse_trials_are_never_judged_better(drawn: list[Difference], more: float) -> None:
     """Otherwise a team could pass by slowing down."""
     order = ["improved", "equal", "open", "regressed"]
-    before, after = (
-        look([each + shift for each in drawn], tolerance=TOLERANCE, alpha=ALPHA).decision for shift in (0.0, more)
-    )
+    before, after = (look(_shifted(drawn, shift), tolerance=TOLERANCE, alpha=ALPHA).decision for shift in (0.0, more))
     assert order.index(before) <= order.index(after)
+
+
+@given(_DIFFERENCES, st.floats(1, 10))
+def test_noisier_rounds_never_decide_sooner(drawn: list[Difference], factor: float) -> None:
+    """Whatever the trials are, pairs of rounds that agree less only widen the interval."""
+    noisier = [
+        each if each.variance is None else dataclasses.replace(each, variance=each.variance * factor) for each in drawn
+    ]
+    (low, high), (lower, higher) = (
+        look(each, tolerance=TOLERANCE, alpha=ALPHA).interval or (math.nan, math.nan) for each in (drawn, noisier)
+    )
+    assert lower <= low + 1e-9
+    assert high <= higher + 1e-9
 
 
 def test_the_mean_is_that_of_scipy() -> None:
@@ -207,32 +261,65 @@ def test_the_mean_is_that_of_scipy() -> None:
 
     drawn = np.random.default_rng(3).standard_t(2, MOST_TRIALS)
     for number in LOOKS:
-        cut, found = number // 8, look(drawn[:number].tolist(), tolerance=0.0, alpha=ALPHA)
+        trials = [Difference(each) for each in drawn[:number].tolist()]
+        cut, found = number // 8, look(trials, tolerance=0.0, alpha=ALPHA)
         ends = (cut / number + 1e-9, cut / number + 1e-9)
         spread = float(stats.mstats.winsorize(drawn[:number], ends).std(ddof=1)) * math.sqrt(number - 1)
         kept = number - 2 * cut
         assert found.mean == approx(stats.trim_mean(drawn[:number], ends[0]))
-        assert found.deviation == approx(spread * math.sqrt(number / kept / (kept - 1)))
+        assert found.deviation == approx(spread / math.sqrt(kept - 1))
+
+
+@pytest.mark.parametrize(("variances", "typical"), [((0.01, 0.03), 0.02), ((0.01, 0.02, 9.0), 0.02 / 0.7938)])
+def test_the_noise_within_trials_counts_in_addition_to_the_noise_between_them(
+    variances: tuple[float, ...], typical: float
+) -> None:
+    """One disturbed trial among three does not determine it. The median of a variance of three degrees is 0.79."""
+    values = (0.1, 0.3, 0.2)[: len(variances)]
+    drawn = [Difference(*each, FREEDOM) for each in zip(values, variances, strict=True)]
+    between, trust = statistics.variance(values), 1 / (1 / 4 + 1 / (FREEDOM * len(values)))
+    own = len(values) - 1
+    pooled = (trust * 1.5 * typical + own * between) / (trust + own)
+    found = look(drawn, tolerance=0.0, alpha=ALPHA)
+    assert found.deviation == approx(math.sqrt(pooled), rel=1e-4)
+
+
+def test_a_trial_with_a_single_pair_of_rounds_does_not_hide_what_the_others_predict() -> None:
+    """It shows no noise of its own, which is not the same as none."""
+    known = [Difference(value, 0.01, FREEDOM) for value in (0.1, 0.2)]
+    third = look([*known, Difference(0.15)], tolerance=0.0, alpha=ALPHA)
+    trust, squares = 1 / (1 / 4 + 1 / (2 * FREEDOM)), 2 * 0.05**2
+    assert third.deviation == approx(math.sqrt((trust * 1.5 * 0.01 + squares) / (trust + 2)))
 
 
 # Errors and power
 
 
-def test_the_simulation_is_the_rule() -> None:
-    """Tests at once, as arrays, fare as each does by the rule itself."""
-    drawn = differences(runs=60, deviation=0.08) + 0.06
+@pytest.mark.parametrize("noise", get_args(Noise))
+def test_the_simulation_is_the_rule(noise: Noise) -> None:
+    """Tests at once, as arrays, fare as each does by the rule itself, and have the same errors at every look."""
+    drawn = differences(runs=60, deviation=0.08, noise=noise) + 0.06
     together = judged(drawn, tolerance=TOLERANCE, alpha=ALPHA)
     for number in range(60):
         *_, last = looks(drawn.test(number), tolerance=TOLERANCE, alpha=ALPHA)
         assert (together.decisions[number], together.trials[number]) == (last.decision, last.trials)
     assert {*together.decisions.tolist()} >= {"regressed", "equal"}
+    for trials in LOOKS:
+        means, errors = moderated(drawn, trials)
+        for number in range(10):
+            found = look(drawn.test(number)[:trials], tolerance=TOLERANCE, alpha=ALPHA)
+            expected = errors[number] * math.sqrt(trials - 2 * (trials // 8))
+            assert (found.mean, found.deviation) == (approx(means[number]), approx(expected))
 
 
+@pytest.mark.parametrize("restarts", [1.0, 1.5])
 @pytest.mark.parametrize("noise", ["normal", "heavy-tailed"])
 @pytest.mark.parametrize(("deviation", "power"), [(0.04, 0.97), (0.06, 0.95), (0.08, 0.91)])
-def test_the_rule_seldom_cries_wolf_and_finds_ten_per_cent(noise: Noise, deviation: float, power: float) -> None:
+def test_the_rule_seldom_cries_wolf_and_finds_ten_per_cent(
+    noise: Noise, deviation: float, power: float, restarts: float
+) -> None:
     """2,500 tests of each kind: with no change, with a change of just the tolerance, and with a drop by 10%."""
-    drawn = differences(runs=2500, deviation=deviation, noise=noise)
+    drawn = differences(runs=2500, deviation=deviation, noise=noise, restarts=restarts)
     same, tolerated, slower = (
         judged(drawn + change, tolerance=TOLERANCE, alpha=ALPHA) for change in (0.0, TOLERANCE, TEN_PER_CENT)
     )
@@ -241,6 +328,32 @@ def test_the_rule_seldom_cries_wolf_and_finds_ten_per_cent(noise: Noise, deviati
     assert tolerated.share("regressed") <= ALPHA
     assert slower.share("regressed") >= power
     assert same.trials.mean() < slower.trials.mean() < 17.5
+
+
+@pytest.mark.parametrize(
+    ("deviation", "restarts", "alarms"),
+    [(0.02, 9, 0.001), (0.05, 9, 0.001), (0.08, 9, 0.001), (0.02, 25, 0.001), (0.05, 25, 0.001), (0.08, 25, 0.002)],
+)
+def test_restarts_that_add_much_more_noise_than_expected_cause_few_false_alarms(
+    deviation: float, restarts: float, alarms: float
+) -> None:
+    """The pairs of rounds in a trial promise too much, but the trials themselves correct them."""
+    drawn = differences(runs=20_000, deviation=deviation, restarts=restarts)
+    same, tolerated = (judged(drawn + change, tolerance=TOLERANCE, alpha=ALPHA) for change in (0.0, TOLERANCE))
+    assert same.share("regressed") + same.share("improved") <= alarms
+    assert tolerated.share("regressed") <= 0.02
+
+
+@pytest.mark.parametrize(
+    ("pair", "restarts", "trials"),
+    [(0.02, 1, 2.0), (0.06, 1, 3.1), (0.12, 1, 5.7), (0.02, 1.5, 2.0), (0.06, 1.5, 3.3), (0.12, 1.5, 6.5)],
+)
+def test_unchanged_tests_end_early(pair: float, restarts: float, trials: float) -> None:
+    """Trials cost most of the time; a trial has four pairs of rounds with this noise."""
+    deviation = pair / math.sqrt(4) * math.sqrt(restarts)
+    same = judged(differences(runs=2500, deviation=deviation, restarts=restarts), tolerance=TOLERANCE, alpha=ALPHA)
+    assert same.share("equal") >= 0.995
+    assert same.trials.mean() == approx(trials, abs=0.1)
 
 
 @pytest.mark.parametrize(("deviation", "power"), [(0.03, 0.98), (0.06, 0.9)])
@@ -309,7 +422,7 @@ def _trial(value: float | None, other: float | None = 1.0) -> Measured:
 def test_each_trial_gives_one_difference() -> None:
     """More rounds do not make more evidence: they share the noise of their trial."""
     found, flaw = differences_of(P99, [_trial(2.0), _trial(0.5)])
-    assert (found, flaw) == (approx([math.log(2), -math.log(2)]), None)
+    assert (found, flaw) == ([Difference(approx(math.log(2))), Difference(approx(-math.log(2)))], None)
 
 
 @pytest.mark.parametrize(
@@ -326,14 +439,14 @@ def test_each_trial_gives_one_difference() -> None:
 )
 def test_a_trial_without_the_metric_is_named(broken: Measured, reason: str) -> None:
     """The others decide, and the report tells that they are not all."""
-    assert differences_of(P99, [_trial(1.0), broken, _trial(1.0)]) == ([0.0, 0.0], reason)
+    assert differences_of(P99, [_trial(1.0), broken, _trial(1.0)]) == ([Difference(0.0)] * 2, reason)
 
 
 @pytest.mark.parametrize(("sound", "broken", "counts"), [(0, 1, False), (1, 1, True), (5, 2, False), (6, 2, True)])
 def test_a_quarter_of_the_trials_may_lack_the_metric(sound: int, broken: int, *, counts: bool) -> None:
     """One lost reading ends no comparison; a metric that is often missing has no value."""
     found, flaw = differences_of(P99, [*[_trial(1.0)] * sound, *[_trial(None)] * broken])
-    assert found == [0.0] * (sound if counts else 0)
+    assert found == [Difference(0.0)] * (sound if counts else 0)
     assert flaw == f"produce.latency.p99 is missing in round 1 of 1 (trial {sound + 1})"
 
 
