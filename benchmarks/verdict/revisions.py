@@ -65,7 +65,7 @@ def _history(repository: Path) -> list[str]:
     for number in range(COMMITS):
         text = work.read_text(encoding="utf-8")
         if number == WORK:
-            work.write_text(text.replace("WORK = 8_000", "WORK = 9_200"), encoding="utf-8")
+            work.write_text(text.replace("WORK = 4_000", "WORK = 4_600"), encoding="utf-8")
         elif number == WAIT:
             work.write_text(text.replace("DELAY_S = 0.0", "DELAY_S = 0.02"), encoding="utf-8")
         (repository / "NOTES").write_text(f"{number}\n", encoding="utf-8")

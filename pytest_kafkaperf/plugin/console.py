@@ -17,7 +17,7 @@ from pytest_kafkaperf.core.text import printable
 from pytest_kafkaperf.core.units import Unit, format_quantity
 from pytest_kafkaperf.reports.calibration import describe_trial, remaining_s
 from pytest_kafkaperf.reports.columns import Paper
-from pytest_kafkaperf.reports.standing import describe_standing
+from pytest_kafkaperf.reports.standing import describe_slowest, describe_standing, further_by_check
 from pytest_kafkaperf.reports.terminal import summary_lines
 from pytest_kafkaperf.reports.wording import short, shown_metrics
 from pytest_kafkaperf.runner.perftest import PerfTest
@@ -81,6 +81,7 @@ class TrialLines:
         self._say = say
         self._calibrate = calibrate
         self._began_s = time.monotonic()
+        self._has_warned = False
         self._ends_s: list[float] = []
         """End time of each trial, in seconds since the start of the first one."""
 
@@ -92,7 +93,12 @@ class TrialLines:
             rest_s = remaining_s(self._test, self._later, len(trials), self._calibrate, took_s=took_s)
             self._say(describe_trial(self._test, trials, self._calibrate, left_s=rest_s))
         elif judgement.unsettled or len(trials) > 1:
-            self._say(describe_standing(self._test, trials, judgement, left_s=left_s(self._test, self._ends_s)))
+            further = further_by_check(judgement)
+            rest_s = left_s(self._test, self._ends_s, max(further.values(), default=None))
+            self._say(describe_standing(self._test, trials, judgement, left_s=rest_s))
+            if not self._has_warned and (warning := describe_slowest(further, rest_s)) is not None:
+                self._has_warned = True
+                self._say(warning)
 
 
 class _Terminal:

@@ -2,35 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 from pytest_kafkaperf.core.metrics import metric
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.core.text import printable, without_file
-from pytest_kafkaperf.core.units import short_change
+from pytest_kafkaperf.core.units import counted, format_percent, short_change
 from pytest_kafkaperf.reports.wording import range_of, short
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Trial
-from pytest_kafkaperf.runner.time_budget import LIKELY_TRIALS, about
+from pytest_kafkaperf.runner.time_budget import about
 from pytest_kafkaperf.verdict.outcome import Check, Judgement
+from pytest_kafkaperf.verdict.regression import ALPHA
+from pytest_kafkaperf.verdict.scale import change_of
+from pytest_kafkaperf.verdict.sequential import further_trials, passing_tolerance
+
+_MANY_TRIALS = 4
+"""Number of further trials from which on a single threshold is worth a warning."""
 
 
 def describe_standing(test: PerfTest, trials: Sequence[Trial], judgement: Judgement, *, left_s: float) -> str:
-    """Return the metrics that are still undecided after these trials, and the usual time to a decision.
+    """Return the metrics that are still undecided after these trials, and the estimated time to a decision.
 
-    `left_s` is that time in seconds. If the test has already taken more trials than usual, the number of remaining
-    trials is unknown, so `left_s` is then the time for one more. If nothing is undecided, the line shows the verdict
-    instead.
+    `left_s` is that time in seconds. If nothing is undecided, the line shows the verdict instead.
     """
     number = f"{printable(without_file(test.nodeid))}: trial {len(trials)}"
     if not judgement.unsettled:
         return f"{number} decides: {judgement.verdict}"
-    undecided = [check for check in judgement.checks if check.expression in judgement.undecided]
-    what = ", ".join(map(_open, undecided)) or "the verdict"
-    compared = len(trials) if test.live_baseline is not None else len(trials) - 1
-    if compared >= LIKELY_TRIALS:
-        return f"{number}, {about(left_s)} for each further trial, because the trials differ; undecided: {what}"
+    what = ", ".join(map(_open, _undecided(judgement))) or "the verdict"
     return f"{number}, {about(left_s)} left; undecided: {what}"
+
+
+def further_by_check(judgement: Judgement) -> dict[Check, int]:
+    """Return how many further trials each undecided threshold is expected to need, if its noise is known."""
+    alpha = ALPHA / max(1, sum(check.is_relative for check in judgement.checks))
+    looks = {check: check.trials[-1] for check in _undecided(judgement) if check.trials}
+    return {check: further_trials(look, alpha=alpha) for check, look in looks.items() if look.deviation is not None}
+
+
+def describe_slowest(further: Mapping[Check, int], left_s: float) -> str | None:
+    """Return a warning if one threshold alone makes the test take several more trials, which take `left_s` seconds.
+
+    It contains the tolerance with which the next trial would probably decide.
+    """
+    slowest = max(further, key=lambda check: further[check], default=None)
+    if slowest is None or further[slowest] < _MANY_TRIALS:
+        return None
+    if any(2 * trials > further[slowest] for check, trials in further.items() if check is not slowest):
+        return None
+    look = slowest.trials[-1]
+    change = abs(change_of(metric(slowest.metric), passing_tolerance(look)))
+    noise = format_percent(look.deviation or 0.0)
+    return (
+        f"{slowest.expression}: needs about {counted(further[slowest], 'more trial')} ({about(left_s)}), because it "
+        f"differs by {noise} between trials; with a tolerance of {math.ceil(100 * change)}%, one more would do"
+    )
+
+
+def _undecided(judgement: Judgement) -> list[Check]:
+    return [check for check in judgement.checks if check.expression in judgement.undecided]
 
 
 def describe_repeat(test: PerfTest, judgement: Judgement) -> str:

@@ -167,20 +167,21 @@ def _is_compared(test: PerfTest) -> bool:
     return test.live_baseline is not None and test.plan is None
 
 
-def left_s(test: PerfTest, ends_s: Sequence[float]) -> float:
+def left_s(test: PerfTest, ends_s: Sequence[float], further: int | None = None) -> float:
     """Return the estimated time until a test reaches a verdict, in seconds.
 
     `ends_s` are the end times of its trials so far, in seconds since the start of the first one. These times show how
-    much slower this machine is than usual.
+    much slower this machine is than usual. `further` is the number of further trials that the evidence so far suggests;
+    None if there is none yet.
     """
     done = len(ends_s)
     if _is_compared(test):
-        return max(1, LIKELY_TRIALS - done) * ends_s[-1] / done
+        return (further or max(1, LIKELY_TRIALS - done)) * ends_s[-1] / done
     if done == 1:
         slowness = ends_s[0] / _trial_s(test, test.scenario.rounds)
         return slowness * _retest_s(test)
     retested = done - 1
-    return max(1, LIKELY_TRIALS - retested) * (ends_s[-1] - ends_s[0]) / retested
+    return (further or max(1, LIKELY_TRIALS - retested)) * (ends_s[-1] - ends_s[0]) / retested
 
 
 def _retest_s(test: PerfTest) -> float:

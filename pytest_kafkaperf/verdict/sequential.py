@@ -76,8 +76,6 @@ _TRUST = 4
 In a simulation in which restarts add so much noise that the variance is 25 times the one that the pairs predict, an
 unchanged test failed in 1 of 10,000 runs, and a change equal to the tolerance was a regression in 5 of 1,000 runs.
 """
-_SHAPES = {"regressed": -0.15, "equal": -0.05}
-"""Exponents of the bounds."""
 _STEPS_BY_SD = 16
 """Grid points of the recursion per standard deviation of a trial's difference."""
 _MOST_BOUND = 8.0
@@ -85,7 +83,11 @@ _MOST_BOUND = 8.0
 _BISECTIONS = 20
 
 Floats = npt.NDArray[np.float64]
+Kind = Literal["regressed", "equal"]
 Decision = Literal["regressed", "improved", "equal", "open"]
+
+_SHAPES: dict[Kind, float] = {"regressed": -0.15, "equal": -0.05}
+"""Exponents of the bounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +160,34 @@ def look(differences: Sequence[Difference], *, tolerance: float, alpha: float, f
         decision=decision,
         deviation=deviation,
     )
+
+
+def further_trials(seen: Look, *, alpha: float) -> int:
+    """Estimate how many further trials an open decision needs if their mean and their noise stay the same.
+
+    `seen` is the last look, which must have a deviation, and `alpha` the metric's significance level.
+    """
+    for trials in range(seen.trials + 1, MOST_TRIALS):
+        needed, enough = (_half_width(seen, kind, level, trials) for kind, level in _levels(alpha))
+        is_different = abs(seen.mean) - seen.tolerance >= needed
+        if is_different or seen.tolerance + MARGIN - seen.mean >= enough:
+            return trials - seen.trials
+    return max(1, MOST_TRIALS - seen.trials)
+
+
+def passing_tolerance(seen: Look) -> float:
+    """Return the tolerance with which one more trial like those so far would pass; the arguments are as above."""
+    return seen.mean + _half_width(seen, "equal", BETA, seen.trials + 1) - MARGIN
+
+
+def _levels(alpha: float) -> tuple[tuple[Kind, float], tuple[Kind, float]]:
+    return ("regressed", alpha), ("equal", BETA)
+
+
+def _half_width(seen: Look, kind: Kind, level: float, trials: int) -> float:
+    """Return the distance from the mean to the bound at a later look, with the usual number of rounds."""
+    error = (seen.deviation or 0.0) / math.sqrt(trials - 2 * (trials // _TRIMMED))
+    return _quantile(kind, level, trials, _trust(USUAL_FREEDOM * trials)) * error
 
 
 def differences_of(subject: Metric, trials: Sequence[Measured]) -> tuple[list[Difference], str | None]:
@@ -271,9 +301,7 @@ def _trust(freedom: int) -> float:
     return 0.0 if freedom == 0 else 1 / (1 / _TRUST + 1 / freedom)
 
 
-def _quantile(
-    kind: Literal["regressed", "equal"], level: float, trials: int, trust: float, *, final: bool = False
-) -> float:
+def _quantile(kind: Kind, level: float, trials: int, trust: float, *, final: bool = False) -> float:
     """Return the t value required at this look for all looks together to have at most this level."""
     nominal, number = level / _STUDENT_EXCESS, max(0, min(trials, MOST_TRIALS) - FEWEST_TRIALS)
     bounds = _bounds(nominal, _SHAPES[kind])

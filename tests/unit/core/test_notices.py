@@ -186,6 +186,11 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
         {"reasons": "round 1: no answer", "problems": (PROBLEM,)},
         "the first trial was measured again: round 1: no answer",
     ),
+    Remark.ALL_COMPILERS: (
+        {"reasons": "e2e.latency.p99 was 1.2 s"},
+        "measured again on brokers with all of the JVM's compilers, because with the quick compiler alone, "
+        "e2e.latency.p99 was 1.2 s",
+    ),
     Remark.WARM_TRIAL: ({"reasons": "the warm-up was short"}, "measured again on warm brokers: the warm-up was short"),
     Remark.TEST_REPEATED: ({"verdict": "PASSED"}, "this test was repeated; its earlier verdict was PASSED"),
     Remark.REPEAT_UNDECIDED: (

@@ -11,7 +11,7 @@ from pytest_kafkaperf.core.problems import Cause, Problem
 from pytest_kafkaperf.core.units import Count
 from pytest_kafkaperf.plugin.console import TrialLines
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.reports.standing import describe_repeat, describe_standing
+from pytest_kafkaperf.reports.standing import describe_repeat, describe_slowest, describe_standing, further_by_check
 from pytest_kafkaperf.runner.evidence import Judging
 from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
 from pytest_kafkaperf.runner.result import Trial
@@ -59,13 +59,25 @@ def test_a_line_shows_the_open_thresholds_and_the_usual_time_that_is_left() -> N
     )
 
 
-def test_a_line_shows_what_a_trial_takes_if_there_are_more_than_usual() -> None:
-    """A constant "3 min left" for ten minutes is worse than no estimate. The range shows how much the trials differ."""
-    ratios = (3.0, 1.1, 4.0, 1.2, 2.0)
-    assert describe_standing(perftest(), trials_of(*ratios), judged(*ratios), left_s=170) == (
-        "test_orders: trial 5, about 3 min for each further trial, because the trials differ; "
-        f"undecided: {P50} +100% (+2…+290%)"
+def test_the_number_of_further_trials_follows_from_the_noise() -> None:
+    """A constant "3 min left" for ten minutes is worse than no estimate."""
+    (few,), (many,) = (further_by_check(judged(*ratios)).values() for ratios in ((1.2, 1.3), (3.0, 1.1, 4.0, 1.2)))
+    assert (few, many) == (1, 14)
+    assert further_by_check(judged(1.2)) == {}
+
+
+def test_one_threshold_that_takes_long_is_named_with_the_tolerance_that_would_not() -> None:
+    """Nobody waits for it knowingly. If several take long, no single one is to blame."""
+    (check,) = [each for each in judged(1.5, 1.0).checks if each.expression == OPEN]
+    assert describe_slowest({check: 9}, 540) == (
+        f"{OPEN}: needs about 9 more trials (about 9 min), because it differs by 16% between trials; with a tolerance "
+        "of 71%, one more would do"
     )
+    other = dataclasses.replace(check, expression="another")
+    assert describe_slowest({check: 9, other: 4}, 540) == describe_slowest({check: 9}, 540)
+    assert describe_slowest({check: 9, other: 5}, 540) is None
+    assert describe_slowest({check: 3}, 180) is None
+    assert describe_slowest({}, 60) is None
 
 
 BROKEN = Check(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytest_kafkaperf.clusters.brokers.config import Security
 from pytest_kafkaperf.clusters.brokers.fleet import Fleet
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.problems import ProblemKind
@@ -67,18 +68,16 @@ def test_comparisons_of_code_start_on_quick_brokers_unless_a_limit_depends_on_th
 
 
 def side(*, quick: bool | None) -> Side:
-    fleet: Any = Fleet(
+    """A side whose brokers, which never start, use these compilers."""
+    fleet = Fleet(
         servers={},
         bootstrap_servers="127.0.0.1:1",
         cluster_id="",
-        security=None,
+        security=Security.make(None, ["127.0.0.1"]),
         quick=quick,
-        shared_probes={},  # type: ignore[arg-type]
+        shared_probes={},
     )
-    cluster = Cluster(bootstrap_servers="127.0.0.1:1", brokers=1, provider="local", version="4.3.1")
-    given = Side.of(cluster)
-    object.__setattr__(given, "brokers", fleet)
-    return given
+    return Side.of(Cluster.of_fleet(fleet, provider="local", version="4.3.1", facts={}))
 
 
 @pytest.mark.parametrize(

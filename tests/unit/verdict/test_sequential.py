@@ -23,7 +23,9 @@ from pytest_kafkaperf.verdict.sequential import (
     MOST_TRIALS,
     detectable,
     differences_of,
+    further_trials,
     look,
+    passing_tolerance,
     student_quantile,
     student_tail,
 )
@@ -290,6 +292,31 @@ def test_a_trial_with_a_single_pair_of_rounds_does_not_hide_what_the_others_pred
     third = look([*known, Difference(0.15)], tolerance=0.0, alpha=ALPHA)
     trust, squares = 1 / (1 / 4 + 1 / (2 * FREEDOM)), 2 * 0.05**2
     assert third.deviation == approx(math.sqrt((trust * 1.5 * 0.01 + squares) / (trust + 2)))
+
+
+# The number of further trials
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.02, 0.2, -0.3])
+@pytest.mark.parametrize("deviation", [0.06, 0.15, 0.3])
+def test_further_trials_are_those_until_the_same_mean_and_noise_decide(mean: float, deviation: float) -> None:
+    """The estimate is told to users who wait."""
+    begun = look(with_mean(mean, 2, deviation), tolerance=TOLERANCE, alpha=ALPHA)
+    later = [
+        number
+        for number in range(3, MOST_TRIALS + 1)
+        if look(with_mean(mean, number, deviation), tolerance=TOLERANCE, alpha=ALPHA).decision != "open"
+    ]
+    assert further_trials(begun, alpha=ALPHA) == next(iter(later), MOST_TRIALS) - 2
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.05, 0.3])
+def test_with_the_offered_tolerance_one_more_such_trial_passes(mean: float) -> None:
+    """And with a smaller one it does not."""
+    drawn = with_mean(mean, 2, 0.2), with_mean(mean, 3, 0.2)
+    offered = passing_tolerance(look(drawn[0], tolerance=TOLERANCE, alpha=ALPHA))
+    found = [look(drawn[1], tolerance=offered + more, alpha=ALPHA).decision for more in (-0.001, 0.001)]
+    assert found == ["open", "equal"]
 
 
 # Errors and power
