@@ -151,7 +151,7 @@ OPTIONS = {
     "quick-compiler": Option(
         "",
         "use only the JVM's quick compiler in brokers: they are warm within seconds and less noisy, but slower",
-        "off",
+        "off; decided per test in comparisons of code",
         "bool",
     ),
     "broker-warmup": Option(
