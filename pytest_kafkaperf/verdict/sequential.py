@@ -11,11 +11,11 @@ others.
 - Equal: the trimmed mean is below the target, which is `MARGIN` beyond the tolerance. If the true difference equals the
   target, this happens with a probability of at most `BETA`.
 
-Few trials say little about their own noise, but the pairs of rounds within them say more: between the trials of 26
-series on real brokers, the variance was usually 0.4 to 1.7 times the variance that the pairs predict (2.2 at most in
-series of 20 trials or more; see benchmarks/README.md). The t tests are therefore moderated: the variance that the pairs
-predict counts as `_EXPECTED` times itself, with the weight of at most `_TRUST` degrees of freedom, in addition to the
-variance between the trials. If restarts add much more noise than expected, later looks correct the estimate.
+Few trials say little about their own noise, but the pairs of rounds within them say more: in 47 of 48 series on real
+brokers, the variance between trials was 0.25 to 1.4 times the variance that the pairs predict (benchmarks/README.md,
+"Noise that the pairs predict"). The t tests are therefore moderated: `_EXPECTED` times the predicted variance counts
+as much as up to `_TRUST` degrees of freedom of the variance between the trials. Its weight falls with each trial, to 0
+after `_FADES` further trials, so that trials decide alone as soon as they are many.
 
 Later looks require weaker evidence: on the scale of the normal distribution, the bounds are proportional to a power of
 `trials / MOST_TRIALS`. For regressions, its exponent is between those of O'Brien and Fleming and of Pocock, so that
@@ -74,7 +74,12 @@ _TRUST = 4
 """Number of degrees of freedom that this expectation counts for at most.
 
 In a simulation in which restarts add so much noise that the variance is 25 times the one that the pairs predict, an
-unchanged test failed in 1 of 10,000 runs, and a change equal to the tolerance was a regression in 5 of 1,000 runs.
+unchanged test failed in 3 of 10,000 runs, and a change equal to the tolerance was a regression in 3 of 1,000 runs.
+"""
+_FADES = 10
+"""Number of trials after the first look at which the expectation no longer counts.
+
+Without this, tail latencies need more trials, because their trials often differ less than their pairs predict.
 """
 _STEPS_BY_SD = 16
 """Grid points of the recursion per standard deviation of a trial's difference."""
@@ -187,7 +192,7 @@ def _levels(alpha: float) -> tuple[tuple[Kind, float], tuple[Kind, float]]:
 def _half_width(seen: Look, kind: Kind, level: float, trials: int) -> float:
     """Return the distance from the mean to the bound at a later look, with the usual number of rounds."""
     error = (seen.deviation or 0.0) / math.sqrt(trials - 2 * (trials // _TRIMMED))
-    return _quantile(kind, level, trials, _trust(USUAL_FREEDOM * trials)) * error
+    return _quantile(kind, level, trials, _trust(USUAL_FREEDOM * trials, trials)) * error
 
 
 def differences_of(subject: Metric, trials: Sequence[Measured]) -> tuple[list[Difference], str | None]:
@@ -220,7 +225,7 @@ def detectable(
     looks = range(FEWEST_TRIALS, MOST_TRIALS + 1)
     means, needed, enough = [], [], []
     for trials in looks:
-        trimmed, trust = _trimmed(draws[:, :trials]), _trust(freedom * trials)
+        trimmed, trust = _trimmed(draws[:, :trials]), _trust(freedom * trials, trials)
         error = np.sqrt(trimmed.variance(_typical(predicted[:, :trials], freedom), trust) / trimmed.kept)
         means.append(trimmed.mean)
         needed.append(error * _quantile("regressed", alpha, trials, trust))
@@ -278,7 +283,7 @@ def _expected(differences: Sequence[Difference]) -> tuple[float, float]:
         return 0.0, 0.0
     freedom = sum(one.freedom for one in known)
     typical = _typical(np.array([one.variance for one in known]), round(freedom / len(known)))
-    return _EXPECTED * float(typical), _trust(freedom)
+    return _EXPECTED * float(typical), _trust(freedom, len(differences))
 
 
 def _typical(variances: Floats, freedom: int) -> Floats:
@@ -296,9 +301,11 @@ def _typical(variances: Floats, freedom: int) -> Floats:
 _FEWEST_FOR_MEDIAN = 3
 
 
-def _trust(freedom: int) -> float:
-    """Return the degrees of freedom of the expected variance, which is estimated with `freedom` of them."""
-    return 0.0 if freedom == 0 else 1 / (1 / _TRUST + 1 / freedom)
+def _trust(freedom: int, trials: int) -> float:
+    """Return the degrees of freedom that the expected variance counts for, given those of its estimate."""
+    if freedom == 0:
+        return 0.0
+    return max(0.0, 1 - (trials - FEWEST_TRIALS) / _FADES) / (1 / _TRUST + 1 / freedom)
 
 
 def _quantile(kind: Kind, level: float, trials: int, trust: float, *, final: bool = False) -> float:

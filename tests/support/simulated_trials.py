@@ -125,11 +125,16 @@ def trimmed_mean(drawn: Floats) -> tuple[Floats, Floats]:
     return ordered[:, cut : number - cut].mean(axis=1), error
 
 
+def trust_of(number: int) -> float:
+    """The degrees of freedom that the noise within so many trials counts for."""
+    return max(0, 12 - number) / 10 / (1 / 4 + 1 / (FREEDOM * number))
+
+
 def moderated(drawn: Trials, number: int) -> tuple[Floats, Floats]:
     """The trimmed mean of the first trials of each test, and its error with the help of the noise within trials."""
     mean, error = trimmed_mean(drawn.values[:, :number])
     own = number - 2 * (number // 8) - 1
-    trust = 1 / (1 / 4 + 1 / (FREEDOM * number))
+    trust = trust_of(number)
     within = drawn.variances[:, :number]
     typical = within.mean(axis=1) if number < 3 else np.median(within, axis=1) / (1 - 2 / (9 * FREEDOM)) ** 3
     variance = (trust * 1.5 * typical + own * error**2 * (own + 1)) / (trust + own)
