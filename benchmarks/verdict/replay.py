@@ -1,8 +1,8 @@
 """Tables from the trials of `starts.py` and of the runs of `runs.py` against a live baseline: `python replay.py`.
 
 - Noise: standard deviations of the log: of single pairs of rounds, of the differences of trials by which the rule
-  decides, and of what the start of the brokers adds to the mean of the pairs; the mean difference with its 95%
-  interval, also by the side that came first.
+  decides, and of what the start of the brokers adds to the mean of the pairs; the ratio of the variance between trials
+  to the one that their pairs predict; the mean difference with its 95% interval, also by the side that came first.
 - Verdicts: the rule of `verdict.sequential` on the trials in their order, from each trial on, until it decides;
   blocks overlap, so the interval is that of as many independent blocks as fit into the trials.
 - Power: the same with equal sides, if each trial were worse by a constant.
@@ -45,8 +45,10 @@ def main() -> None:
     options.add_argument("--runs", type=Path, default=RUNS, help="file of the runs")
     given = options.parse_args()
     arms = _arms(given.starts, given.runs)
-    print("| trials of | metric | trials | pair | trial | start | mean | candidate first | live baseline first |")
-    print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
+    print(
+        "| trials of | metric | trials | pair | trial | start | ratio | mean | candidate first | live baseline first |"
+    )
+    print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     for arm, trials in sorted(arms.items()):
         for metric in METRICS:
             if metric in trials[0]["rounds"][0]:
@@ -104,13 +106,15 @@ def _noise(metric: str, trials: Sequence[dict[str, Any]]) -> list[str]:
     pair = math.sqrt(statistics.fmean(statistics.variance(group) for group in groups))
     means = [statistics.fmean(group) for group in groups]
     if len(means) < _FEWEST:
-        return [str(len(trials)), format_percent(pair), *["-"] * 5]
+        return [str(len(trials)), format_percent(pair), *["-"] * 6]
     trial = statistics.stdev(one.value for one in _differences(metric, trials))
-    start = math.sqrt(max(0.0, statistics.variance(means) - pair**2 / statistics.fmean(map(len, groups))))
+    predicted = pair**2 / statistics.fmean(map(len, groups))
+    start = math.sqrt(max(0.0, statistics.variance(means) - predicted))
     halves = [[mean for mean, one in zip(means, trials, strict=True) if one["first"] == first] for first in (0, 1)]
     return [
         str(len(trials)),
         *map(format_percent, (pair, trial, start)),
+        f"{trial**2 / predicted:.2f}",
         *(_mean(metric, values) for values in (means, *halves)),
     ]
 
