@@ -17,11 +17,11 @@ from pytest_kafkaperf.core.metrics import (
     HOST_METRICS,
     JMX_METRICS,
     PROCESS_METRICS,
-    QUANTILES,
     SEARCH_METRICS,
     plugins_like,
 )
 from pytest_kafkaperf.load.engines.engine import client_problems
+from pytest_kafkaperf.runner.round_length import in_usual_rounds, short_round_s
 from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
 from pytest_kafkaperf.runner.rounds.samples import with_path
 from pytest_kafkaperf.runner.settings import SCENARIO_OPTIONS, Revision, Settings
@@ -35,18 +35,12 @@ if TYPE_CHECKING:
 
 _PAIRS = 4
 """Number of rounds per side in a side-by-side trial."""
-_SHORT_S = 1.0
-"""Duration of rounds in side-by-side trials, in seconds."""
-_USUAL_S = 2.0
-"""Default duration of rounds, in seconds."""
 _SHORT_WARMUP_S = 0.3
 """Maximum warm-up load before a round in side-by-side trials, in seconds."""
 _OPTION = {"ini": "kafka_{}", "command line": "--kafka-{}"}
 """Spelling of scenario fields in the ini file and on the command line."""
 _IMPLIED = {"lost": ("lost", "app.output_ratio"), "errors": ("errors", "error_ratio"), "unsent": ("unsent",)}
 """Metrics that must be 0 wherever they are measured, each with the metrics whose thresholds replace this rule."""
-_RECORDS_BEYOND = 50
-"""Number of records beyond a quantile that makes the quantile's noise small compared with other noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +117,8 @@ class PerfTest:
         own = [limit for limit in self.thresholds if not limit.from_ini]
         _refuse_unmeasured(own, scenario, measured)
         limits = tuple(dict.fromkeys((*own, *_of_settings(self.settings, measured))))
-        scenario = _timed(scenario, sources, limits)
+        if "duration" not in sources:
+            scenario = in_usual_rounds(scenario, limits)
         return replace(self, scenario=scenario, thresholds=limits, sources=sources, levels=levels)
 
     def without_search(self) -> PerfTest:
@@ -193,8 +188,9 @@ class PerfTest:
         """
         scenario = self.scenario
         update: dict[str, Any] = {"rounds": _PAIRS, "warmup": min(scenario.warmup, _SHORT_WARMUP_S)}
-        if scenario.duration is not None and not isinstance(scenario.rate, tuple):
-            update["duration"] = min(scenario.duration, _least_s(scenario.rate, self.thresholds, _SHORT_S))
+        duration_s = short_round_s(scenario, self.thresholds)
+        if duration_s is not None:
+            update["duration"] = duration_s
         kept = {name: value for name, value in update.items() if self.sources.get(name) != "command line"}
         given = {name: getattr(scenario, name) for name in kept if name in self.sources}
         changed = {name: "side by side" for name, value in given.items() if value != kept[name]}
@@ -278,7 +274,7 @@ def read_perftest(
     limits = tuple(dict.fromkeys((*thresholds, *_of_settings(settings, measured))))
     return PerfTest(
         nodeid=nodeid,
-        scenario=_timed(scenario, sources, limits),
+        scenario=scenario if "duration" in sources else in_usual_rounds(scenario, limits),
         thresholds=limits,
         spec=spec,
         live_baseline=live_baseline,
@@ -318,23 +314,6 @@ def _scenario(
     options = {name: _OPTION[source].format(name) for name, source in sources.items() if source in _OPTION}
     scenario = Scenario.of(fields, where=where, names={**names, **options}, further=client_problems)
     return with_path(scenario, folder, where), sources
-
-
-def _timed(scenario: Scenario, sources: Mapping[str, str], thresholds: Sequence[Threshold]) -> Scenario:
-    """Return the scenario with rounds as short as its thresholds allow, unless their duration is declared."""
-    if scenario.duration is None or "duration" in sources or isinstance(scenario.rate, tuple):
-        return scenario
-    least_s = _least_s(scenario.rate, thresholds, _USUAL_S)
-    return scenario.model_copy(update={"duration": min(scenario.duration, least_s)})
-
-
-def _least_s(rate: float | None, thresholds: Sequence[Threshold], least_s: float) -> float:
-    """Return a round duration of at least `least_s` that provides enough records for each quantile with a threshold."""
-    if rate is None:
-        return least_s
-    names = [threshold.metric.name for threshold in thresholds]
-    beyond = [1 - ratio for part, ratio in QUANTILES.items() if any(name.endswith(f".{part}") for name in names)]
-    return max(least_s, _RECORDS_BEYOND / min(beyond, default=1.0) / rate)
 
 
 def read_spec(declared: Sequence[Mapping[str, Any]], settings: Settings, where: str = "kafka_cluster: ") -> ClusterSpec:

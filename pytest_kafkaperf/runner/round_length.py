@@ -1,0 +1,56 @@
+"""The duration of rounds whose duration is not declared: as short as the test's thresholds allow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_kafkaperf.core.metrics import QUANTILES
+from pytest_kafkaperf.scenarios.scenario import Scenario
+from pytest_kafkaperf.scenarios.threshold import Threshold
+
+_USUAL_S = 2.0
+"""Shortest duration of a round, in seconds."""
+_SHORT_S = 1.0
+"""The same in side-by-side trials."""
+_RECORDS_BEYOND = 50
+"""Number of records beyond a quantile that makes the quantile's noise small compared with other noise."""
+_ENOUGH_BEYOND = 5
+"""The same in side-by-side trials for a quantile that is only compared with an absolute limit. The limit applies to the
+median of all trials' rounds, and two trials have 40 records beyond the quantile."""
+
+
+def in_usual_rounds(scenario: Scenario, thresholds: Sequence[Threshold]) -> Scenario:
+    """Return the scenario with rounds that suffice for its thresholds, but are not longer than before."""
+    if _is_fixed(scenario):
+        return scenario
+    return scenario.model_copy(
+        update={"duration": _at_most(scenario, _least_s(scenario, thresholds, _RECORDS_BEYOND), _USUAL_S)}
+    )
+
+
+def short_round_s(scenario: Scenario, thresholds: Sequence[Threshold]) -> float | None:
+    """Return the duration of rounds in side-by-side trials, in seconds; None if it must not be changed."""
+    if _is_fixed(scenario):
+        return None
+    relative = [one for one in thresholds if one.relative is not None]
+    absolute = [one for one in thresholds if one.relative is None]
+    least_s = max(_least_s(scenario, relative, _RECORDS_BEYOND), _least_s(scenario, absolute, _ENOUGH_BEYOND))
+    return _at_most(scenario, least_s, _SHORT_S)
+
+
+def _is_fixed(scenario: Scenario) -> bool:
+    """Return True for loads with a fixed number of records, and for loads with a changing rate."""
+    return scenario.duration is None or isinstance(scenario.rate, tuple)
+
+
+def _at_most(scenario: Scenario, least_s: float, shortest_s: float) -> float:
+    return min(scenario.duration or shortest_s, max(least_s, shortest_s))
+
+
+def _least_s(scenario: Scenario, thresholds: Sequence[Threshold], beyond: int) -> float:
+    """Return how long it takes to send so many records beyond each quantile with a threshold, or in all."""
+    if scenario.rate is None or isinstance(scenario.rate, tuple):
+        return 0.0
+    names = [threshold.metric.name for threshold in thresholds]
+    shares = [1 - ratio for part, ratio in QUANTILES.items() if any(name.endswith(f".{part}") for name in names)]
+    return beyond / min(shares, default=1.0) / scenario.rate
