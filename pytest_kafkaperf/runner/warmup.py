@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 IDLE_SLICES = 3
 """Number of consecutive slices in which the compilers must be idle."""
-_QUICK_IDLE_SLICES = 1
-"""The same at full speed for brokers with the quick compiler alone, which compiles each method once, without pauses."""
+_QUICK_IDLE_SLICES = {Phase.FULL: 1, Phase.RATE: 2, Phase.APPLICATION: 2}
+"""The same for brokers with the quick compiler alone, which compiles each method once, without pauses."""
 _SHORT_SLICES = 3
 BLIND_S = 10.0
 """Load duration, in seconds, for programs whose compiler cannot be observed, such as brokers without a JVM."""
@@ -159,8 +159,7 @@ class _Slices:
 
     @property
     def _least_idle(self) -> int:
-        is_quick = self.side.side.quick and self._phase is Phase.FULL
-        return _QUICK_IDLE_SLICES if is_quick else IDLE_SLICES
+        return _QUICK_IDLE_SLICES[self._phase] if self.side.side.quick else IDLE_SLICES
 
     def _is_idle(self, program: Key, shares: Sequence[Mapping[Key, float | None]]) -> bool:
         last = [one.get(program) for one in shares[-self._least_idle :]]

@@ -9,7 +9,7 @@ from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
 
 SLICE_S = 0.7
-APPLICATION_SLICE_S = 1.0
+APPLICATION_SLICE_S = 1.5
 """Duration of one warm-up slice, in seconds; slices with an application are longer, because most of them are needed for
 programs whose compiler is unknown. Each slice has a separate topic, because even after a long warm-up, the
 first load on a second topic was slow again: the JVM had discarded code that it had compiled for a single topic."""

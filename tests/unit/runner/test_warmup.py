@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from typing import Any
@@ -149,3 +150,21 @@ def test_brokers_are_warm_for_the_same_load_only() -> None:
         assert workload_key(one, phase) != workload_key(larger, phase)
     assert workload_key(one, Phase.FULL) == workload_key(faster, Phase.FULL)
     assert workload_key(one, Phase.RATE) != workload_key(faster, Phase.RATE)
+
+
+def test_brokers_with_the_quick_compiler_alone_need_fewer_slices() -> None:
+    """It compiles each method once, so it does not pause before more work comes."""
+    side = Scripted(0.3, 0.2, 0.05, rate="1k/s")
+    side.side = dataclasses.replace(side.side, brokers=Quick())
+    warmed(side)
+    assert side.phases == [Phase.FULL] * 3 + [Phase.RATE] * 2
+    assert side.warm == [Phase.FULL, Phase.RATE]
+
+
+class Quick:
+    """Brokers with the quick compiler alone."""
+
+    quick: bool | None = True
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"a warm-up does not use {name}")
