@@ -93,7 +93,7 @@ class ClusterSpec(MarkerFields):
     cache folder."""
     quick_compiler: bool | None = None
     """Use only the JVM's quick compiler (C1): brokers are warm within seconds and less noisy, but slower. None to do so
-    only where a comparison of two revisions allows it (see `runner.quick_brokers`)."""
+    only where a comparison of two revisions allows it."""
     logs_in_memory: bool = False
     """Keep the brokers' logs in memory, which removes the noise of the disk."""
 

@@ -29,7 +29,7 @@ from pytest_kafkaperf.runner.drift import drift_warnings
 from pytest_kafkaperf.runner.evidence import Judging, is_acceptable, quieter_notes
 from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest
-from pytest_kafkaperf.runner.quick_brokers import compilers, undecided
+from pytest_kafkaperf.runner.quick_brokers import compilers, without_repeat
 from pytest_kafkaperf.runner.result import Result, judged, warnings_of
 from pytest_kafkaperf.runner.retest import Suspected, obstacle, retest
 from pytest_kafkaperf.runner.rounds.samples import with_content
@@ -78,8 +78,9 @@ def run_test(
     judging = _judging(test, own, baseline, run)
     sides = [own] if isinstance(baseline, StoredBaseline) else [own, baseline.side]
     runner = run.trial_runner(test, sides, on_progress=watch.progress)
-    runner.quick = compilers(test, sides)
     at_start = provision.with_config(own.cluster)  # a fixture may have changed the brokers' properties
+    same_kafka = len(sides) == 1 or not differences(sides[1].cluster.fingerprint, at_start.fingerprint)
+    runner.quick = compilers(test, sides, same_kafka=same_kafka)
     budget = run.budget_of(test, later)
     no_time = budget.obstacle
     if absent is None and no_time is None:
@@ -114,7 +115,7 @@ def measured(bench: Bench, suspected: Suspected) -> Decision:
     if reasons is None:
         return decision
     if bench.budget.refuses_trial(bench.runner.rounds) is not None:
-        return dataclasses.replace(decision, judgement=undecided(decision.judgement), partial=True)
+        return dataclasses.replace(decision, judgement=without_repeat(decision.judgement))
     bench.on_repeat(decision.judgement)
     bench.runner.quick = False
     again = _measured(bench, suspected)

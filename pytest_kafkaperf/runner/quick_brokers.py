@@ -1,9 +1,9 @@
 """Decides which tests run on brokers that use only the JVM's quick compiler (C1).
 
 Such brokers are warm within seconds, whereas the optimizing compiler (C2) needs about 20 s of full load in each trial.
-They reach only about half the throughput. If two revisions of the code are compared, both sides run the same Kafka, so
-a relative limit can be judged on slow brokers as well. A test that meets an absolute limit on slow brokers meets it on
-fast ones; only if it does not, it is measured again with all compilers.
+They reach only about half the throughput. If two revisions of the code are compared on the same Kafka and at a declared
+rate, a relative limit can be judged on slow brokers as well. A test that meets an absolute limit on slow brokers meets
+it on fast ones; only if it does not, it is measured again with all compilers.
 
 The side that measures decides for both sides, so that they never differ.
 """
@@ -19,7 +19,7 @@ from pytest_kafkaperf.core.units import format_quantity
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold
-from pytest_kafkaperf.verdict.outcome import Judgement, Verdict, worst
+from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.reasons import Reason
 
 _BETTER_WHEN_FASTER = ("errors", "error_ratio", "lost", "unsent", "duplicated", "reordered")
@@ -43,31 +43,38 @@ def starts_quick(test: PerfTest) -> bool:
     return _allows_quick(test) if declared is None else declared
 
 
-def compilers(test: PerfTest, sides: Sequence[Side]) -> bool | None:
-    """Return True if the sides' brokers should use only the quick compiler, and None to leave them as they are."""
+def compilers(test: PerfTest, sides: Sequence[Side], *, same_kafka: bool) -> bool | None:
+    """Return True if the sides' brokers should use only the quick compiler, and None to leave them as they are.
+
+    `same_kafka` is False if the revisions declare different brokers, whose difference may depend on the compiler.
+    """
     known = [side.quick for side in sides if side.brokers is not None]
     if not test.settings.compares_code or all(quick is None for quick in known):
         return None
-    return None not in known and len(known) == len(sides) and starts_quick(test)
+    return same_kafka and None not in known and len(known) == len(sides) and starts_quick(test)
 
 
 def _allows_quick(test: PerfTest) -> bool:
-    """Return True if this test compares two revisions, and if none of its limits depends on the compiler."""
-    settings = test.settings
-    if not settings.compares_code or test.live_baseline is None or test.plan is not None or test.is_smoke_test:
+    """Return True if this test compares two revisions, and if none of its limits depends on the compiler.
+
+    Without a rate, slow brokers could be the limit on both sides, and hide that the application became slower.
+    """
+    if not test.settings.compares_code or test.live_baseline is None or test.plan is not None or test.is_smoke_test:
         return False
-    is_paced = test.scenario.rate is not None
-    return all(_is_safe(one, is_paced=is_paced) for one in test.thresholds)
+    return test.scenario.rate is not None and all(map(_is_safe, test.thresholds))
 
 
-def _is_safe(threshold: Threshold, *, is_paced: bool) -> bool:
+def _is_safe(threshold: Threshold) -> bool:
     """Return True if a threshold that is met on slow brokers is met on fast ones, with the same load."""
-    name = threshold.metric.name
+    subject, name = threshold.metric, threshold.metric.name
     if name.startswith("broker.") or isinstance(threshold.limit, Extreme):
         return False
-    if threshold.relative is not None or name in _BETTER_WHEN_FASTER:
+    if threshold.relative is not None:
         return True
-    return is_paced and (".latency." in name or name.endswith(".throughput"))
+    wanted = "<" if subject.better == "lower" else ">"
+    if subject.is_own or not (threshold.operator.startswith(wanted) or threshold.expression.endswith("== 0")):
+        return False
+    return name in _BETTER_WHEN_FASTER or ".latency." in name or name.endswith(".throughput")
 
 
 def reasons_to_repeat(judgement: Judgement) -> str | None:
@@ -84,19 +91,16 @@ def reasons_to_repeat(judgement: Judgement) -> str | None:
     return "; ".join([*texts, *map(str, judgement.problems)]) or None
 
 
-def undecided(judgement: Judgement) -> Judgement:
-    """Return the judgment if there is no time to measure again: limits that were not met are undecided."""
+def without_repeat(judgement: Judgement) -> Judgement:
+    """Return the judgment if there is no time to measure again; limits that were not met say so."""
     checks = [
-        dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reasons=(*check.reasons, _NO_TIME))
-        if check.outcome is Verdict.VIOLATED
-        else check
+        dataclasses.replace(check, reasons=(*check.reasons, _NO_TIME)) if check.outcome is Verdict.VIOLATED else check
         for check in judgement.checks
     ]
-    verdict = judgement.verdict if judgement.problems else worst([check.outcome for check in checks])
-    return dataclasses.replace(judgement, verdict=verdict, checks=tuple(checks))
+    return dataclasses.replace(judgement, checks=tuple(checks))
 
 
 _NO_TIME = Reason(
-    "with the JVM's quick compiler alone; there is no time to measure again with all compilers, so increase "
+    "measured with the JVM's quick compiler alone, and there is no time to measure again with all compilers: increase "
     "--kafka-time-budget"
 )

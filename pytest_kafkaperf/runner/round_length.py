@@ -34,7 +34,8 @@ def short_round_s(scenario: Scenario, thresholds: Sequence[Threshold]) -> float 
         return None
     relative = [one for one in thresholds if one.relative is not None]
     absolute = [one for one in thresholds if one.relative is None]
-    least_s = max(_least_s(scenario, relative, _RECORDS_BEYOND), _least_s(scenario, absolute, _ENOUGH_BEYOND))
+    enough = _ENOUGH_BEYOND if relative else _RECORDS_BEYOND  # without relative thresholds, there is only one trial
+    least_s = max(_least_s(scenario, relative, _RECORDS_BEYOND), _least_s(scenario, absolute, enough))
     return _at_most(scenario, least_s, _SHORT_S)
 
 

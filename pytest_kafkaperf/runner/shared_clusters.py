@@ -90,7 +90,7 @@ class SharedClusters:
         """
         properties = self._settings.client_config
         urls = self._settings.metrics_urls
-        if self._quick and spec.quick_compiler is None:
+        if self._quick and spec.quick_compiler is None and not spec.logs_in_memory:  # a restart may lose these logs
             spec = spec.model_copy(update={"quick_compiler": True})
         wanted = _Wanted(spec=spec, target=self._settings.cluster, client_properties=properties, metrics_urls=urls)
         return self._get(wanted, lasting=lasting)

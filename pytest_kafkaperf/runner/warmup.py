@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from pytest_kafkaperf.clusters.monitoring.readings import ApplicationKey
 from pytest_kafkaperf.runner.rounds.loads import APPLICATION_SLICE_S, SLICE_S, Phase, slice_load
 from pytest_kafkaperf.runner.rounds.round import COLD_SHARE
 
@@ -159,16 +160,18 @@ class _Slices:
 
     @property
     def _least_idle(self) -> int:
+        """Number of slices in which the brokers' compilers must be idle."""
         return _QUICK_IDLE_SLICES[self._phase] if self.side.side.quick else IDLE_SLICES
 
     def _is_idle(self, program: Key, shares: Sequence[Mapping[Key, float | None]]) -> bool:
-        last = [one.get(program) for one in shares[-self._least_idle :]]
+        least = IDLE_SLICES if isinstance(program, ApplicationKey) else self._least_idle
+        last = [one.get(program) for one in shares[-least:]]
         known = [share for share in last if share is not None]
         if len(known) < len(last):  # a compiler whose share is unknown may not be idle
             if self._phase is Phase.APPLICATION:
                 return len(shares) * APPLICATION_SLICE_S >= _APPLICATION_S
             return len(shares) * SLICE_S >= BLIND_S
-        return max(known) < COLD_SHARE
+        return len(last) == least and max(known) < COLD_SHARE
 
     def warm_up(self, end: WarmUpEnd) -> WarmUp:
         return WarmUp(end=end, took_s=self.took_s, shares=tuple(self._shares), lost=self._lost)

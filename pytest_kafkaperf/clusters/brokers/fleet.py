@@ -140,10 +140,11 @@ class Fleet:
         self._down.update(up)
         with ThreadPoolExecutor(max(1, len(up))) as threads:
             list(threads.map(lambda server: server.stop(kill=False), up.values()))
-            if None not in (quick, self.quick):
-                self.quick = quick
-                for server in self.servers.values():
-                    server.use_compiler(quick=bool(quick))
+            if self.quick is not None:
+                chosen = self.quick if quick is None else quick
+                for server in self.servers.values():  # all of them each time, because an earlier change may have failed
+                    server.use_compiler(quick=chosen)
+                self.quick = chosen
             list(threads.map(lambda server: server.start(), up.values()))
         self._down.difference_update(up)
         self.await_ready()

@@ -54,7 +54,7 @@ from pytest_kafkaperf.clusters.docker.daemon import (
     version_of,
 )
 from pytest_kafkaperf.clusters.monitoring.probes import MachineProbe
-from pytest_kafkaperf.clusters.spec import QUICK_JVM_OPTIONS, ClusterSpec, facts_of, not_applied
+from pytest_kafkaperf.clusters.spec import COMPILER, QUICK_JVM_OPTIONS, ClusterSpec, facts_of, not_applied
 from pytest_kafkaperf.core.errors import warn
 from pytest_kafkaperf.core.signals import without_interrupt
 from pytest_kafkaperf.core.spans import Span, Stopwatch
@@ -110,6 +110,9 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
         )
         fleet = stack.enter_context(launched(layout.plan, what=image))
         facts = {**_facts(client, image, labels[LABEL]), **facts_of(spec), **not_applied(spec, "log_dirs")}
+        if "java" not in facts:  # an image such as apache/kafka-native has no compiler to choose
+            fleet.quick = None
+            facts.pop(COMPILER, None)
         version = "unknown" if confluent else version_of(image)
         if host != LOOPBACK:
             facts["host"] = host
@@ -183,7 +186,7 @@ class _Layout:
         ports = {_PORTS[CLIENT]: int(node.advertised[CLIENT].rpartition(":")[2])}
         files: dict[str, bytes | Path] = {}
         if self.spec.quick_compiler is not None:
-            variables["JDK_JAVA_OPTIONS"] = f"@{_JVM_OPTIONS}"
+            variables["JDK_JAVA_OPTIONS"] = f"{_java_options(self.docker.client, self.image)} @{_JVM_OPTIONS}".strip()
             files[_JVM_OPTIONS] = _jvm_options(quick=self.spec.quick_compiler)
         if self.security.keystore is not None:
             files[_KEYSTORE] = self.security.keystore.encode("ascii")
@@ -247,6 +250,13 @@ def _facts(client: Any, image: str, label: str) -> dict[str, str]:
         **({} if runtime is None else {"java": runtime}),
         "docker": client.version()["Version"],
     }
+
+
+def _java_options(client: Any, image: str) -> str:
+    """Return the image's own `JDK_JAVA_OPTIONS`; empty if it has none."""
+    given = client.images.get(image).attrs["Config"]["Env"] or ()
+    variables: dict[str, str] = dict(each.partition("=")[::2] for each in given)
+    return variables.get("JDK_JAVA_OPTIONS", "")
 
 
 def _java_of(client: Any, label: str) -> str | None:

@@ -351,20 +351,24 @@ def test_rounds_next_to_a_live_baseline_are_short(tmp_path: Path) -> None:
     assert short(tmp_path, duration="400 ms", warmup="100 ms") == {**closed_loop, "warmup": 0.1, "duration": 0.4}
 
 
+MEDIAN = "produce.latency.p50 <= baseline + 10%"
+
+
 @pytest.mark.parametrize(
-    ("threshold", "rate", "duration_s"),
+    ("thresholds", "rate", "duration_s"),
     [
-        ("produce.latency.p99 <= 250 ms", "300 records/s", 5 / 3),
-        ("produce.latency.p99 <= 250 ms", "1k records/s", 1.0),
-        ("produce.latency.p99 <= baseline + 10%", "300 records/s", 5.0),
-        ("produce.latency.p99 <= min(baseline + 10%, 250 ms)", "300 records/s", 5.0),
+        (["produce.latency.p99 <= 250 ms", MEDIAN], "300 records/s", 5 / 3),
+        (["produce.latency.p99 <= 250 ms", MEDIAN], "1k records/s", 1.0),
+        (["produce.latency.p99 <= 250 ms"], "300 records/s", 5.0),  # the only trial decides
+        (["produce.latency.p99 <= baseline + 10%"], "300 records/s", 5.0),
+        (["produce.latency.p99 <= min(baseline + 10%, 250 ms)"], "300 records/s", 5.0),
     ],
 )
 def test_an_absolute_limit_on_a_quantile_needs_fewer_records_than_a_relative_one(
-    tmp_path: Path, threshold: str, rate: str, duration_s: float
+    tmp_path: Path, thresholds: list[str], rate: str, duration_s: float
 ) -> None:
     """A promise of 250 ms must not make a comparison of medians five times as long."""
-    assert short(tmp_path, threshold, rate=rate)["duration"] == pytest.approx(duration_s)
+    assert short(tmp_path, *thresholds, rate=rate)["duration"] == pytest.approx(duration_s)
 
 
 def test_a_shortened_length_names_its_reason(tmp_path: Path) -> None:
