@@ -29,7 +29,7 @@ import psutil
 
 from pytest_kafkaperf.clusters.brokers import distribution, java
 from pytest_kafkaperf.clusters.provision import provision
-from pytest_kafkaperf.clusters.spec import QUICK_JVM_OPTIONS, ClusterSpec
+from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.units import format_ratio
@@ -38,7 +38,7 @@ from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds
 from pytest_kafkaperf.runner.trial import TrialRunner
 from pytest_kafkaperf.scenarios.scenario import Scenario
-from pytest_kafkaperf.verdict.scale import Measured, difference
+from pytest_kafkaperf.verdict.scale import Difference, Measured, difference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +69,7 @@ _MOST_WARM_UP_S = 60.0
 _NOISES: dict[str, dict[str, Any]] = {
     "disk": {},
     "memory": {"log_dirs": "/dev/shm"},  # noqa: S108 - a memory file system
-    "quick": {},
+    "quick": {"quick_compiler": True},
     "low": {"quick_compiler": True, "logs_in_memory": True},
 }
 _EFFECTS: dict[str, dict[str, Any]] = {
@@ -89,8 +89,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         agent = f"-javaagent:{burn_jar(Path(folder))}"
         for arm in given.arms:
-            quick = QUICK_JVM_OPTIONS if arm.split("-")[1] == "quick" else ()
-            os.environ["JDK_JAVA_OPTIONS"] = " ".join((agent, *quick))
+            os.environ["JDK_JAVA_OPTIONS"] = agent
             _run(arm, given.trials)
 
 
@@ -139,7 +138,7 @@ def _keep(arm: str, number: int, runner: TrialRunner) -> None:
         file.write(f"{json.dumps(line)}\n")
     measured = Measured(rounds=line["rounds"], other_side=line["other_side"])
     shown = {name: difference(CATALOGUE[name], measured) for name in METRICS}
-    changes = [f"{name} {format_ratio(value)}" for name, value in shown.items() if isinstance(value, float)]
+    changes = [f"{name} {format_ratio(one.value)}" for name, one in shown.items() if isinstance(one, Difference)]
     print(f"{arm} {number}: {took_s:.1f} s, worse by:", ", ".join(changes), *line["problems"], flush=True)
 
 
