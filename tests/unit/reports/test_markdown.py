@@ -238,7 +238,7 @@ COMMENT = """\
 
 | Test | Metric | Base | This PR | Change | Allowed |
 | --- | --- | --: | --: | --: | --: |
-| <code>test_orders</code> | <code>produce.latency.p50</code> | 2.04 ms | 3.13 ms | +53% (+48…+58%) | +20% |
+| <code>test_orders</code> | <code>produce.latency.p50</code> | 2.04 ms | 3.13 ms | +53% (+48…+59%) | +20% |
 | <code>test_payments&#91;lz4&#93;</code> | <code>produce.latency.p50</code> | 2.05 ms | 2.46991 ms | +20% (+6…+36%) | +20% |
 
 Changed: <code>commit d0e1f3e → cf541ca</code>, <code>commit cf541ca Prices: round a -&#62; b</code>
@@ -260,7 +260,7 @@ Changed: <code>commit d0e1f3e → cf541ca</code>, <code>commit cf541ca Prices: r
 | --- | --- | --: | --: | --: | --: |
 | <code>test_orders</code> | <code>lost</code> | – | 0 | – | 0 |
 | <code>test_payments&#91;lz4&#93;</code> | <code>lost</code> | – | 0 | – | 0 |
-| <code>test_billing</code> | <code>produce.latency.p50</code> | 2.05 ms | 2.09 ms | +1.9% (-3…+7%) | +20% |
+| <code>test_billing</code> | <code>produce.latency.p50</code> | 2.05 ms | 2.09 ms | +1.9% (-3…+8%) | +20% |
 | <code>test_billing</code> | <code>lost</code> | – | 0 | – | 0 |
 
 </details>

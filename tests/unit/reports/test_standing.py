@@ -62,7 +62,7 @@ def test_a_line_shows_the_open_thresholds_and_the_usual_time_that_is_left() -> N
 def test_the_number_of_further_trials_follows_from_the_noise() -> None:
     """A constant "3 min left" for ten minutes is worse than no estimate."""
     (few,), (many,) = (further_by_check(judged(*ratios)).values() for ratios in ((1.2, 1.3), (3.0, 1.1, 4.0, 1.2)))
-    assert (few, many) == (1, 14)
+    assert (few, many) == (1, 16)
     assert further_by_check(judged(1.2)) == {}
 
 
@@ -71,7 +71,7 @@ def test_one_threshold_that_takes_long_is_named_with_the_tolerance_that_would_no
     (check,) = [each for each in judged(1.5, 1.0).checks if each.expression == OPEN]
     assert describe_slowest({check: 9}, 540) == (
         f"{OPEN}: needs about 9 more trials (about 9 min), because it differs by 16% between trials; with a tolerance "
-        "of 71%, one more would do"
+        "of 73%, one more would do"
     )
     other = dataclasses.replace(check, expression="another")
     assert describe_slowest({check: 9, other: 4}, 540) == describe_slowest({check: 9}, 540)
