@@ -22,5 +22,5 @@ def test_a_slower_machine_passes(project: Project) -> None:
     assert "compared with the stored baseline, on both sides; Kafka is unchanged" in out, run.out
     assert "re-tested side by side with freshly started baseline brokers (Kafka 4." in out
     (test,) = run.report["tests"]
-    assert len(test["trials"][1:]) >= 4
+    assert len(test["trials"][1:]) >= 2
     assert all(len(trial["baseline_rounds"]) == 2 for trial in test["trials"][1:])

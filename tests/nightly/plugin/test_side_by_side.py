@@ -36,7 +36,7 @@ def test_a_slower_machine_passes_and_a_slower_broker_fails(project: Project) -> 
     assert "compared with the stored baseline, on both sides; Kafka is unchanged" in out, same.out
     assert "re-tested side by side with freshly started baseline brokers (Kafka 4." in out
     (test,) = same.report["tests"]
-    assert len(test["trials"][1:]) >= 4
+    assert len(test["trials"][1:]) >= 2
     assert all(len(trial["baseline_rounds"]) == 4 for trial in test["trials"][1:])
 
     faster(project, 1 / FACTOR)
