@@ -17,7 +17,6 @@ from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.quick_brokers import starts_quick
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.capacity import LIKELY_STEPS
-from pytest_kafkaperf.runner.settings import Revision
 
 _T = TypeVar("_T")
 
@@ -207,7 +206,7 @@ def estimate(tests: Sequence[PerfTest]) -> str:
 def _can_be_suspected(test: PerfTest) -> bool:
     """Return True if the test is re-tested when its first trial is worse than the baseline."""
     judges = test.settings.confirm and test.settings.calibrate is None and test.settings.update != "replace"
-    is_screened = test.live_baseline is None and not isinstance(test.settings.compare, Revision)
+    is_screened = test.live_baseline is None and not test.settings.compares_code
     return judges and is_screened and any(one.relative is not None for one in test.thresholds)
 
 

@@ -152,12 +152,7 @@ def look(differences: Sequence[Difference], *, tolerance: float, alpha: float, f
         needed = _quantile("regressed", alpha, trials, trust, final=final) * error
         enough = _quantile("equal", BETA, trials, trust, final=final) * error
         interval = mean - enough, mean + enough
-        if mean - tolerance >= needed:
-            decision = "regressed"
-        elif -mean - tolerance >= needed:
-            decision = "improved"
-        elif tolerance + MARGIN - mean >= enough:
-            decision = "equal"
+        decision = _decision(mean, tolerance, needed=needed, enough=enough)
     return Look(
         trials=trials,
         tolerance=tolerance,
@@ -175,9 +170,9 @@ def further_trials(seen: Look, *, alpha: float) -> int:
     `seen` is the last look, which must have a deviation, and `alpha` the metric's significance level.
     """
     for trials in range(seen.trials + 1, MOST_TRIALS):
-        needed, enough = (_half_width(seen, kind, level, trials) for kind, level in _levels(alpha))
-        is_different = abs(seen.mean) - seen.tolerance >= needed
-        if is_different or seen.tolerance + MARGIN - seen.mean >= enough:
+        needed = _half_width(seen, "regressed", alpha, trials)
+        enough = _half_width(seen, "equal", BETA, trials)
+        if _decision(seen.mean, seen.tolerance, needed=needed, enough=enough) != "open":
             return trials - seen.trials
     return max(1, MOST_TRIALS - seen.trials)
 
@@ -187,13 +182,18 @@ def passing_tolerance(seen: Look) -> float:
     return seen.mean + _half_width(seen, "equal", BETA, seen.trials + 1) - MARGIN
 
 
-def _levels(alpha: float) -> tuple[tuple[Kind, float], tuple[Kind, float]]:
-    return ("regressed", alpha), ("equal", BETA)
+def _decision(mean: float, tolerance: float, *, needed: float, enough: float) -> Decision:
+    """Return the decision for a mean at these distances from the bounds of both tests."""
+    if mean - tolerance >= needed:
+        return "regressed"
+    if -mean - tolerance >= needed:
+        return "improved"
+    return "equal" if tolerance + MARGIN - mean >= enough else "open"
 
 
 def _half_width(seen: Look, kind: Kind, level: float, trials: int) -> float:
     """Return the distance from the mean to the bound at a later look, with the usual number of rounds."""
-    error = (seen.deviation or 0.0) / math.sqrt(trials - 2 * (trials // _TRIMMED))
+    error = (seen.deviation or 0.0) / math.sqrt(_kept(trials))
     return _quantile(kind, level, trials, _trust(USUAL_FREEDOM * trials, trials)) * error
 
 
@@ -221,18 +221,8 @@ def detectable(
     `deviation` is the standard deviation of the trials' differences, and `freedom` the number of degrees of freedom of
     each trial's own estimate (see `Difference`). The random numbers are the same in every call.
     """
-    random = np.random.default_rng(_SEED)
-    draws = random.standard_normal((_RUNS, MOST_TRIALS))
-    predicted = random.chisquare(max(1, freedom), (_RUNS, MOST_TRIALS)) / max(1, freedom)
-    looks = range(FEWEST_TRIALS, MOST_TRIALS + 1)
-    means, needed, enough = [], [], []
-    for trials in looks:
-        trimmed, trust = _trimmed(draws[:, :trials]), _trust(freedom * trials, trials)
-        error = np.sqrt(trimmed.variance(_typical(predicted[:, :trials], freedom), trust) / trimmed.kept)
-        means.append(trimmed.mean)
-        needed.append(error * _quantile("regressed", alpha, trials, trust))
-        enough.append(error * _quantile("equal", BETA, trials, trust))
-    mean, fail, pass_ = (np.array(each).T for each in (means, needed, enough))
+    mean, fail, pass_ = _simulated(alpha, freedom)
+    looks = mean.shape[1]
     # The values are in units of the deviation. The test fails at the first look that reaches `fail`, unless it passed
     # earlier.
     low, high = 0.0, _MOST_CHANGE
@@ -240,10 +230,26 @@ def detectable(
         change = (low + high) / 2
         fails = mean + change >= fail
         passes = (deviation * (mean + change + pass_) <= MARGIN) & ~fails
-        first = np.where(fails.any(axis=1), fails.argmax(axis=1), len(looks))
-        found = first < np.where(passes.any(axis=1), passes.argmax(axis=1), len(looks))
+        first = np.where(fails.any(axis=1), fails.argmax(axis=1), looks)
+        found = first < np.where(passes.any(axis=1), passes.argmax(axis=1), looks)
         low, high = (low, change) if found.mean() >= power else (change, high)
     return tolerance + high * deviation
+
+
+@functools.cache
+def _simulated(alpha: float, freedom: int) -> tuple[Floats, Floats, Floats]:
+    """Return simulated means and both half-widths in units of the deviation; shape (runs, looks)."""
+    random = np.random.default_rng(_SEED)
+    draws = random.standard_normal((_RUNS, MOST_TRIALS))
+    predicted = random.chisquare(max(1, freedom), (_RUNS, MOST_TRIALS)) / max(1, freedom)
+    means, needed, enough = [], [], []
+    for trials in range(FEWEST_TRIALS, MOST_TRIALS + 1):
+        trimmed, trust = _trimmed(draws[:, :trials]), _trust(freedom * trials, trials)
+        error = np.sqrt(trimmed.variance(_typical(predicted[:, :trials], freedom), trust) / trimmed.kept)
+        means.append(trimmed.mean)
+        needed.append(error * _quantile("regressed", alpha, trials, trust))
+        enough.append(error * _quantile("equal", BETA, trials, trust))
+    return np.array(means).T, np.array(needed).T, np.array(enough).T
 
 
 _MOST_CHANGE = 100.0
@@ -271,11 +277,17 @@ class _Trimmed:
 
 def _trimmed(values: Floats) -> _Trimmed:
     """Return the trimmed mean over the last axis, of at least one value."""
-    ordered, cut = np.sort(values), values.shape[-1] // _TRIMMED
-    kept = ordered[..., cut : ordered.shape[-1] - cut]
+    ordered, number = np.sort(values), _kept(values.shape[-1])
+    cut = (values.shape[-1] - number) // 2
+    kept = ordered[..., cut : cut + number]
     winsorized = ordered.clip(kept[..., :1], kept[..., -1:])
     squares = ((winsorized - winsorized.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1)
-    return _Trimmed(kept.mean(axis=-1), squares, kept.shape[-1])
+    return _Trimmed(kept.mean(axis=-1), squares, number)
+
+
+def _kept(trials: int) -> int:
+    """Return the number of values that a trimmed mean of this many values keeps."""
+    return trials - 2 * (trials // _TRIMMED)
 
 
 def _expected(differences: Sequence[Difference]) -> tuple[float, float]:
@@ -317,7 +329,7 @@ def _quantile(kind: Kind, level: float, trials: int, trust: float, *, final: boo
     p = statistics.NormalDist().cdf(-bounds[number])
     if final:
         p = max(p, nominal - _crossing(bounds[:number]))  # even if looks are correlated, the level is not exceeded
-    return student_quantile(p, trust + trials - 2 * (trials // _TRIMMED) - 1)
+    return student_quantile(p, trust + _kept(trials) - 1)
 
 
 _STUDENT_EXCESS = 1.35
