@@ -249,6 +249,8 @@ PROCESS_METRICS = ("app.cpu", "app.memory")
 """Metrics of applications that `kafka_app` starts."""
 EVENT_METRICS = ("recovery", "app.start", "app.recovery", "app.recovery.throughput")
 """Metrics of rounds in which brokers or applications stop or start. The `app` metrics require a watched group."""
+LOSS_METRICS = ("lost", "app.output_ratio")
+"""Metrics that make a test fail because of lost records."""
 SEARCH_METRICS = ("capacity",)
 """Metrics of `kafka_perf.capacity()`."""
 HEADLINES = (

@@ -93,7 +93,7 @@ class TrialLines:
             rest_s = remaining_s(self._test, self._later, len(trials), self._calibrate, took_s=took_s)
             self._say(describe_trial(self._test, trials, self._calibrate, left_s=rest_s))
         elif judgement.unsettled or len(trials) > 1:
-            further = further_by_check(judgement)
+            further = further_by_check(self._test, judgement)
             rest_s = left_s(self._test, self._ends_s, max(further.values(), default=None))
             self._say(describe_standing(self._test, trials, judgement, left_s=rest_s))
             if not self._has_warned and (warning := describe_slowest(further, rest_s)) is not None:

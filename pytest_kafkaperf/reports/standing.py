@@ -14,7 +14,7 @@ from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.time_budget import about
 from pytest_kafkaperf.verdict.outcome import Check, Judgement
-from pytest_kafkaperf.verdict.regression import ALPHA
+from pytest_kafkaperf.verdict.regression import alpha_of
 from pytest_kafkaperf.verdict.scale import change_of
 from pytest_kafkaperf.verdict.sequential import further_trials, passing_tolerance
 
@@ -34,9 +34,9 @@ def describe_standing(test: PerfTest, trials: Sequence[Trial], judgement: Judgem
     return f"{number}, {about(left_s)} left; undecided: {what}"
 
 
-def further_by_check(judgement: Judgement) -> dict[Check, int]:
+def further_by_check(test: PerfTest, judgement: Judgement) -> dict[Check, int]:
     """Return how many further trials each undecided threshold is expected to need, if its noise is known."""
-    alpha = ALPHA / max(1, sum(check.is_relative for check in judgement.checks))
+    alpha = alpha_of(test.thresholds)
     looks = {check: check.trials[-1] for check in _undecided(judgement) if check.trials}
     return {check: further_trials(look, alpha=alpha) for check, look in looks.items() if look.deviation is not None}
 

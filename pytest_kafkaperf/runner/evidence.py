@@ -21,7 +21,7 @@ from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.rounds.validity import resolution_problems, skew_problems
 from pytest_kafkaperf.runner.settings import Settings
-from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold, count_gated, holds
+from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold, holds
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.days import FEWEST_DAYS
 from pytest_kafkaperf.verdict.detectable import Calibrated, Confirmation, calibrated
@@ -29,7 +29,7 @@ from pytest_kafkaperf.verdict.judge import Comparison, NotCompared, judge
 from pytest_kafkaperf.verdict.other_changes import OtherChange, other_changes
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Ungated, Verdict
 from pytest_kafkaperf.verdict.reasons import Reason
-from pytest_kafkaperf.verdict.regression import ALPHA, AgainstStored, FreshTrials, is_clear
+from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials, alpha_of, is_clear
 from pytest_kafkaperf.verdict.scale import logs, no_ratio
 from pytest_kafkaperf.verdict.side_by_side import Rebuilt, SideBySide, SideBySideWithStored
 
@@ -150,7 +150,7 @@ class Judging:
         if slower or self._may_be_disturbed(trials) or judgement.problems or not judgement.unsettled:
             return judgement
         thresholds, measured = self.test.thresholds, [trial.measured for trial in judged(trials)]
-        alpha = ALPHA / max(1, count_gated(thresholds))
+        alpha = alpha_of(thresholds)
         checks = []
         for threshold, check in zip(thresholds, judgement.checks, strict=True):
             is_open = check.outcome is Verdict.INCONCLUSIVE
@@ -187,7 +187,7 @@ class Judging:
             if isinstance(threshold.limit, Extreme):
                 notes.append(Notice(Remark.PARTLY_CALIBRATED, {"expression": threshold.expression}))
         measured = [trial.measured.rounds for trial in judged(trials)]
-        alpha = ALPHA / max(1, count_gated(test.thresholds))
+        alpha = alpha_of(test.thresholds)
         way: Confirmation = "side by side" if self.alone is None else "fresh"
         found: dict[str, Calibrated] = {}
         for name, tolerance in tolerances.items():

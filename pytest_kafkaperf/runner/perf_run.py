@@ -12,6 +12,7 @@ from pathlib import Path
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.environment import current_commit, default_environment_key
 from pytest_kafkaperf.core.errors import UsageError, warn
+from pytest_kafkaperf.core.metrics import LOSS_METRICS
 from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.load.allocation import WorkerAllocation
@@ -35,9 +36,6 @@ from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.baseline_store import BaselineStore
 from pytest_kafkaperf.verdict.outcome import Ungated, Verdict
 from pytest_kafkaperf.verdict.reasons import Reason
-
-_LOSSES = ("lost", "app.output_ratio")
-"""Metrics that make a test fail because of lost records."""
 
 
 class PerfRun:
@@ -329,7 +327,7 @@ def repeated(result: Result, before: Result) -> Result:
     if before.verdict.fails and result.verdict is Verdict.INCONCLUSIVE:
         return dataclasses.replace(before, notes=(*before.notes, Notice(Remark.REPEAT_UNDECIDED)))
     notes = (*result.notes, Notice(Remark.TEST_REPEATED, {"verdict": before.verdict}))
-    lost = [check for check in before.checks if check.metric in _LOSSES and check.outcome is Verdict.VIOLATED]
+    lost = [check for check in before.checks if check.metric in LOSS_METRICS and check.outcome is Verdict.VIOLATED]
     if not lost:
         return dataclasses.replace(result, notes=notes)
     replaced = {check.expression for check in lost}

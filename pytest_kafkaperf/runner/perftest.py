@@ -16,6 +16,7 @@ from pytest_kafkaperf.core.metrics import (
     FEWEST_RECORDS,
     HOST_METRICS,
     JMX_METRICS,
+    LOSS_METRICS,
     PROCESS_METRICS,
     SEARCH_METRICS,
     plugins_like,
@@ -39,7 +40,7 @@ _SHORT_WARMUP_S = 0.3
 """Maximum warm-up load before a round in side-by-side trials, in seconds."""
 _OPTION = {"ini": "kafka_{}", "command line": "--kafka-{}"}
 """Spelling of scenario fields in the ini file and on the command line."""
-_IMPLIED = {"lost": ("lost", "app.output_ratio"), "errors": ("errors", "error_ratio"), "unsent": ("unsent",)}
+_IMPLIED = {"lost": LOSS_METRICS, "errors": ("errors", "error_ratio"), "unsent": ("unsent",)}
 """Metrics that must be 0 wherever they are measured, each with the metrics whose thresholds replace this rule."""
 
 

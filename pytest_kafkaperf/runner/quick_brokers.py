@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from pytest_kafkaperf.core.metrics import metric
+from pytest_kafkaperf.core.metrics import LOSS_METRICS, metric
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.core.units import format_quantity
 from pytest_kafkaperf.runner.perftest import PerfTest
@@ -84,7 +84,7 @@ def reasons_to_repeat(judgement: Judgement) -> str | None:
     """
     kinds = {problem.kind for problem in judgement.problems}
     failed = [check for check in judgement.checks if check.outcome is Verdict.VIOLATED and not check.is_relative]
-    if any(check.metric in ("lost", "app.output_ratio") for check in failed) or not kinds <= _BY_SLOW_BROKERS:
+    if any(check.metric in LOSS_METRICS for check in failed) or not kinds <= _BY_SLOW_BROKERS:
         return None
     values = {check.metric: check.observed for check in failed if check.observed is not None}
     texts = [f"{name} was {format_quantity(value, metric(name).unit)}" for name, value in values.items()]

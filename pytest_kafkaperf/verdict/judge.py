@@ -15,11 +15,11 @@ from typing import Protocol
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.notices import each_once
 from pytest_kafkaperf.core.problems import Cause, Problem
-from pytest_kafkaperf.scenarios.threshold import Threshold, count_gated
+from pytest_kafkaperf.scenarios.threshold import Threshold
 from pytest_kafkaperf.verdict.limits import UPPER, ComparedRounds, ThresholdResult, result_of, rounds_of
 from pytest_kafkaperf.verdict.outcome import Check, Finding, Judgement, Ungated, Verdict, worst
 from pytest_kafkaperf.verdict.reasons import Reason
-from pytest_kafkaperf.verdict.regression import ALPHA
+from pytest_kafkaperf.verdict.regression import alpha_of
 from pytest_kafkaperf.verdict.scale import Measured, Rounds, flaw_of
 
 
@@ -90,7 +90,7 @@ def judge(
             limit is exceeded, but not the opposite.
 
     """
-    alpha = ALPHA / max(1, count_gated(thresholds))
+    alpha = alpha_of(thresholds)
     results = [_judged(threshold, trials, comparison, alpha) for threshold in thresholds]
     if not problems:
         results = [comparison.retest(one, trials, alpha) if one.unsettled else one for one in results]

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.units import counted, format_ratio
-from pytest_kafkaperf.scenarios.threshold import Relative, Threshold
+from pytest_kafkaperf.scenarios.threshold import Relative, Threshold, count_gated
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.days import TRIALS, Shifts, compare, level_of
 from pytest_kafkaperf.verdict.detectable import Confirmation, detectable_change, detectable_shift
@@ -29,6 +29,13 @@ from pytest_kafkaperf.verdict.scale import NOTHING, Incomparable, Measured, Roun
 
 ALPHA = 0.01
 """Significance level for a test, shared equally by its thresholds relative to the baseline (Bonferroni)."""
+
+
+def alpha_of(thresholds: Iterable[Threshold]) -> float:
+    """Return the significance level of each threshold relative to a baseline, all of which share a test's level."""
+    return ALPHA / max(1, count_gated(thresholds))
+
+
 _ENOUGH_TO_CLEAR = TRIALS // 2 + 1
 
 

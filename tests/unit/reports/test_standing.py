@@ -61,9 +61,11 @@ def test_a_line_shows_the_open_thresholds_and_the_usual_time_that_is_left() -> N
 
 def test_the_number_of_further_trials_follows_from_the_noise() -> None:
     """A constant "3 min left" for ten minutes is worse than no estimate."""
-    (few,), (many,) = (further_by_check(judged(*ratios)).values() for ratios in ((1.2, 1.3), (3.0, 1.1, 4.0, 1.2)))
+    (few,), (many,) = (
+        further_by_check(perftest(), judged(*ratios)).values() for ratios in ((1.2, 1.3), (3.0, 1.1, 4.0, 1.2))
+    )
     assert (few, many) == (1, 16)
-    assert further_by_check(judged(1.2)) == {}
+    assert further_by_check(perftest(), judged(1.2)) == {}
 
 
 def test_one_threshold_that_takes_long_is_named_with_the_tolerance_that_would_not() -> None:
