@@ -303,6 +303,14 @@ def test_a_generator_that_held_records_back_makes_the_round_invalid() -> None:
     assert fold(report(produced(behind=11)), PACED).problems == (slow,)
 
 
+@pytest.mark.parametrize(("late", "is_valid"), [(1, True), (2, False)])
+def test_one_late_record_of_few_says_nothing_about_the_generator(late: int, *, is_valid: bool) -> None:
+    """A single pause of a busy machine would make every round at a low rate invalid."""
+    few = produced(sent=30, acknowledged=30, late=late)
+    kinds = [problem.kind for problem in fold(report(few, growth={0: 30}), PACED).problems]
+    assert kinds == ([] if is_valid else [ProblemKind.GENERATOR_TOO_SLOW])
+
+
 def test_a_generator_without_the_cores_for_the_rate_makes_the_round_invalid() -> None:
     """It acknowledges late what it sends late: only its CPU tells."""
     overdue = produced(sent=500, acknowledged=500, missing=500, sent_late=100)
