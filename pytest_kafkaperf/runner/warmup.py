@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -70,16 +71,17 @@ def warm_up(
     short: bool,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[WarmUp]:
-    """Warm up the sides until all programs' compilers are idle, for at most `most_s` on each side.
+    """Warm up the sides until all programs' compilers are idle, for at most `most_s` for each side.
 
-    The sides take turns and get the same number of slices: first at full speed, which warms up the brokers fastest,
-    then at the scenario's rate, which exercises different broker code. Applications receive the scenario's load on
-    their own topic.
+    The sides get the same number of slices: first at full speed, which warms up the brokers fastest, then at the
+    scenario's rate, which exercises different broker code. Applications receive the scenario's load on their own topic.
+    If `workers` can be doubled, both sides run their slices at the same time: a warm-up mostly waits until the broker
+    has executed its code often enough.
 
     Args:
         sides: the sides, which all have the same scenario.
         workers: the worker processes that generate the load.
-        most_s: maximum time on each side, in seconds; 0 to skip the warm-up.
+        most_s: maximum time for each side, in seconds; 0 to skip the warm-up.
         short: stop after a few slices.
         clock: returns seconds.
 
@@ -94,27 +96,51 @@ def warm_up(
         return [WarmUp(end=WarmUpEnd.OFF) for _ in sides]
     done = [_Slices(side, clock) for side in sides]
     end = WarmUpEnd.IDLE
-    for phase in phases:
-        end = _run_phase(done, workers, phase, most_s=most_s, short=short)
-        if end is not WarmUpEnd.IDLE:
-            break
-        for side in sides:
-            side.mark_warm(phase)
+    with workers.for_loads(len(sides)) as free:
+        for phase in phases:
+            end = _run_phase(done, free, phase, most_s=most_s, short=short)
+            if end is not WarmUpEnd.IDLE:
+                break
+            for side in sides:
+                side.mark_warm(phase)
     return [each.warm_up(end) for each in done]
 
 
-def _run_phase(done: Sequence[_Slices], workers: Workers, phase: Phase, *, most_s: float, short: bool) -> WarmUpEnd:
-    """Run the same number of slices on each side until all sides are warm; return the reason for stopping."""
+def _run_phase(
+    done: Sequence[_Slices], free: Sequence[Workers], phase: Phase, *, most_s: float, short: bool
+) -> WarmUpEnd:
+    """Run the same number of slices on each side until all sides are warm; return the reason for stopping.
+
+    `free` contains the workers for each load that can run at the same time. Because these loads share the machine, each
+    side may take that many times as long.
+    """
     for each in done:
         each.begin(phase)
     while not all(each.is_warm(short=short) for each in done):
-        if max(each.took_s for each in done) >= most_s:
+        if max(each.took_s for each in done) >= most_s * len(free):
             return WarmUpEnd.LIMIT
-        for each in done if done[0].count % 2 == 0 else reversed(done):
-            each.run(workers)
-            if each.side.broken:
-                return WarmUpEnd.BROKEN  # the first round reports why
+        _run_slices(done, free)
+        if any(each.side.broken for each in done):
+            return WarmUpEnd.BROKEN  # the first round reports why
     return WarmUpEnd.SHORT if short else WarmUpEnd.IDLE
+
+
+def _run_slices(done: Sequence[_Slices], free: Sequence[Workers]) -> None:
+    """Run one slice on each side, as many at the same time as there are workers for."""
+    turns = [*done] if done[0].count % 2 == 0 else [*reversed(done)]
+    if len(free) < len(turns):
+        for each in turns:
+            each.run(free[0])
+        return
+    with ThreadPoolExecutor(len(turns)) as threads:
+        slices = [threads.submit(each.run, own) for each, own in zip(turns, free, strict=True)]
+        try:
+            for one in slices:
+                one.result()
+        except BaseException:  # an interrupt only reaches this thread
+            for each in turns:
+                each.side.cancel()
+            raise
 
 
 def _phases(side: SideRounds) -> list[Phase]:

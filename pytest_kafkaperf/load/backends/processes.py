@@ -91,14 +91,19 @@ def without_main() -> Iterator[None]:
     """Hide `__main__` while processes are spawned, which happens when assignments are submitted.
 
     `multiprocessing` imports the parent's main module in each child. Here, the main module is pytest or the user's
-    script. Workers do not need it, and importing it could start everything again.
+    script. Workers do not need it, and importing it could start everything again. Only one thread at a time may hide
+    it, because a second thread would restore the wrong module.
     """
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = types.ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
+    with _HIDING:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = types.ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
+
+
+_HIDING = threading.Lock()
 
 
 def begin(*folders: str) -> None:

@@ -20,7 +20,7 @@ from pytest_kafkaperf.clusters.admin.preflight import Preflight
 from pytest_kafkaperf.clusters.admin.run_names import PREFIX, SUFFIX_BYTES, group_names, run_name
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.environment import usable_cores
-from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.errors import ClusterError, LoadError
 from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.problems import Cause, Problem
 from pytest_kafkaperf.core.spans import Span, Stopwatch
@@ -59,6 +59,17 @@ class Workers:
     pool: WorkerPool
     shares: WorkerShares
     """The clients that each worker runs."""
+    backend: OpenBackend
+    can_grow: bool
+    """True if further workers can be started, which is the case on this machine."""
+
+    @contextlib.contextmanager
+    def for_loads(self, number: int) -> Iterator[list[Workers]]:
+        """Yield workers for up to `number` loads at the same time: these, and further ones if they can be started."""
+        with contextlib.ExitStack() as stack:
+            further = number - 1 if self.can_grow else 0
+            pools = [stack.enter_context(WorkerPool(len(self.shares), self.backend)) for _ in range(further)]
+            yield [self, *(dataclasses.replace(self, pool=pool) for pool in pools)]
 
 
 class _BacklogError(ClusterError):
@@ -97,6 +108,7 @@ class SideRounds:
         self.broken = False
         """True if the last load left the cluster or the workers unusable."""
         self._apps_warm = False
+        self._cancelled = False
         self._plan = plan
         self._on_progress = on_progress
         self._stopwatch = stopwatch or Stopwatch()
@@ -265,7 +277,13 @@ class SideRounds:
         problems = (*report.problems, *observers.action_problems)
         return observers.observations(report, compared_log(report, problems, load, workers.pool, before))
 
+    def cancel(self) -> None:
+        """Stop the load that another thread is running; this side runs no further load."""
+        self._cancelled = True
+
     def _show(self, step: str, progress: Progress) -> None:
+        if self._cancelled:
+            raise LoadError("the load was cancelled")
         self._on_progress(self._label, len(self.rounds) + 1, dataclasses.replace(progress, step=step))
 
     def _count_load(self, report: LoadReport, scenario: Scenario) -> None:
@@ -357,7 +375,8 @@ def running(sides: Sequence[SideRounds], allocation: WorkerAllocation, *, label:
             stack.enter_context(side.started(label=label, sides=len(sides)))
         places, backend = stack.enter_context(_places(allocation))
         divided = shares(sides[0].scenario, allocation, places)
-        yield Workers(pool=stack.enter_context(WorkerPool(len(divided), backend)), shares=divided)
+        pool = stack.enter_context(WorkerPool(len(divided), backend))
+        yield Workers(pool=pool, shares=divided, backend=backend, can_grow=allocation.scheduler is None)
 
 
 def rounds(sides: Sequence[SideRounds], workers: Workers, turns: Iterable[int]) -> Iterator[Round]:

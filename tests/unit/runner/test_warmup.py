@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import math
+import threading
 from typing import Any
 
 import pytest
@@ -56,19 +58,22 @@ class Scripted(SideRounds):
         self.warm.append(phase)
 
     def warm_up_slice(self, workers: Workers, load: Scenario, phase: Phase) -> Round:
-        assert workers is WORKERS
+        assert workers.shares is WORKERS.shares
         assert load.rate == (None if phase is Phase.FULL else self.scenario.rate)
         self.phases.append(phase)
         self.broken = len(self.phases) == self.breaks_in
         return Round(metrics={"lost": 1.0}, compiler={self._program: next(self._script)})
 
 
-WORKERS: Any = None
+NONE: Any = None
+WORKERS = Workers(pool=NONE, shares=[], backend=lambda _: contextlib.nullcontext(NONE), can_grow=False)
 
 
-def warmed(*sides: Scripted, most_s: float = 60.0, short: bool = False, slice_s: float = 1.0) -> list[WarmUp]:
+def warmed(
+    *sides: Scripted, most_s: float = 60.0, short: bool = False, slice_s: float = 1.0, workers: Workers = WORKERS
+) -> list[WarmUp]:
     ticks = itertools.count(0.0, slice_s)
-    return warm_up(sides, WORKERS, most_s=most_s, short=short, clock=lambda: next(ticks))
+    return warm_up(sides, workers, most_s=most_s, short=short, clock=lambda: next(ticks))
 
 
 @pytest.mark.parametrize(
@@ -95,6 +100,50 @@ def test_both_sides_get_equally_many_slices_by_turns() -> None:
     fast, slow = Scripted(0.0), Scripted(*[0.9] * 6, 0.0)
     found = warmed(fast, slow)
     assert [len(each.shares) for each in found] == [6 + IDLE_SLICES] * 2
+
+
+class Together(Scripted):
+    """A side whose slices end only while a slice of the other side is running."""
+
+    barrier = threading.Barrier(2, timeout=10)
+
+    def warm_up_slice(self, workers: Workers, load: Scenario, phase: Phase) -> Round:
+        self.barrier.wait()
+        return super().warm_up_slice(workers, load, phase)
+
+
+def test_both_sides_run_their_slices_at_the_same_time() -> None:
+    """Each broker waits most of the time until its code has run often enough."""
+    found = warmed(Together(0.0), Together(*[0.9] * 6, 0.0), workers=dataclasses.replace(WORKERS, can_grow=True))
+    assert [len(each.shares) for each in found] == [6 + IDLE_SLICES] * 2
+
+
+class Interrupted(Scripted):
+    """A side whose first slice is interrupted."""
+
+    def warm_up_slice(self, workers: Workers, load: Scenario, phase: Phase) -> Round:
+        raise KeyboardInterrupt(workers, load, phase)
+
+
+class Endless(Scripted):
+    """A side whose slice ends only when it is cancelled."""
+
+    def warm_up_slice(self, workers: Workers, load: Scenario, phase: Phase) -> Round:
+        assert self.cancelled.wait(10)
+        return super().warm_up_slice(workers, load, phase)
+
+    def __init__(self) -> None:
+        super().__init__(0.0)
+        self.cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+
+
+def test_an_interrupt_cancels_the_slice_of_the_other_side() -> None:
+    """It reaches one thread only."""
+    with pytest.raises(KeyboardInterrupt):
+        warmed(Interrupted(0.0), Endless(), workers=dataclasses.replace(WORKERS, can_grow=True))
 
 
 def test_a_paced_scenario_is_warmed_up_at_its_rate_as_well() -> None:
