@@ -29,9 +29,26 @@ _UNEVEN = Reason("one side was colder than the other")
 _DECIDED = (Verdict.PASSED, Verdict.IMPROVED, Verdict.REGRESSED)
 
 
+_BUSY_SHARE = 0.5
+"""Number of cores above which a compiler is so busy that a single round shows a cold program."""
+
+
 def is_cold(trial: Trial) -> bool:
-    """Return True if any broker's or application's compiler, on either side, was still busy during a round."""
-    return any(one.cold for one in trial.all_rounds)
+    """Return True if cold brokers or applications may have determined a trial's values, which are medians of rounds.
+
+    Even a warm JVM sometimes compiles a few methods. After a complete warm-up, this matters only if it affected at
+    least half of a side's rounds, or if the compiler was very busy.
+    """
+    sides = (trial.rounds, trial.other_side or ())
+    if trial.warm_up_end is WarmUpEnd.SHORT:
+        return any(one.cold for side in sides for one in side)
+    return any(_is_cold(side) for side in sides)
+
+
+def _is_cold(rounds: Sequence[Round]) -> bool:
+    cold = [one for one in rounds if one.cold]
+    most = max((one.compiler[key] or 0.0 for one in cold for key in one.cold), default=0.0)
+    return 2 * len(cold) >= max(1, len(rounds)) or most >= _BUSY_SHARE
 
 
 def cold_warnings(trials: Sequence[Trial]) -> list[Notice]:

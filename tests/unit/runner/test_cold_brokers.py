@@ -58,6 +58,29 @@ def judged(trial: Trial, judgement: Judgement, *, kept: bool = False) -> Judgeme
     return cold_judgement(judgement, [trial], kept=kept)
 
 
+LATE: Mapping[Key, float | None] = {1: 0.19}
+"""A warm JVM that compiles a few methods again."""
+
+
+@pytest.mark.parametrize(
+    ("rounds", "end", "verdict"),
+    [
+        ([LATE, WARM, WARM, LATE, WARM], WarmUpEnd.IDLE, Verdict.PASSED),
+        ([LATE, WARM, LATE, LATE, WARM], WarmUpEnd.IDLE, Verdict.INVALID),  # the median may be cold
+        ([LATE, WARM, LATE, WARM], WarmUpEnd.IDLE, Verdict.INVALID),
+        ([COLD, WARM, WARM, WARM, WARM], WarmUpEnd.IDLE, Verdict.INVALID),
+        ([LATE, WARM, WARM, WARM, WARM], WarmUpEnd.SHORT, Verdict.INVALID),
+    ],
+)
+def test_a_baseline_bears_a_few_methods_that_are_compiled_late(
+    rounds: list[Mapping[Key, float | None]], end: WarmUpEnd, verdict: Verdict
+) -> None:
+    """Its values are medians of rounds, and a trial takes a minute."""
+    trial = trial_of(*rounds, end=end)
+    assert judged(trial, judgement_of(Verdict.PASSED), kept=True).verdict is verdict
+    assert cold_warnings([trial]) or end is WarmUpEnd.SHORT
+
+
 def test_a_limit_that_is_not_met_on_cold_brokers_is_invalid() -> None:
     """They are faster when warm."""
     found = judged(trial_of(WARM, COLD), judgement_of(Verdict.VIOLATED))
