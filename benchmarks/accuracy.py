@@ -36,6 +36,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from tests.support.generated import order
 from tests.support.proxy import ProxiedBroker, proxied_broker
 
 if TYPE_CHECKING:
@@ -68,8 +69,11 @@ def main() -> int:
     parser.add_argument(
         "--pairs", type=int, default=PAIRS, help="pairs of rounds without and with each delay, at each rate"
     )
-    pairs = parser.parse_args().pairs
-    missed = 0
+    parser.add_argument("--generated", action="store_true", help="send records from a payload function")
+    given = parser.parse_args()
+    pairs, missed = given.pairs, 0
+    if given.generated:
+        LOAD["payload"] = order
     print(f" {os.cpu_count()} cores; on average {os.getloadavg()[0]:.1f} processes ran before this one")
     with proxied_broker() as broker:
         highest_rate(broker, 0)  # warms up the broker

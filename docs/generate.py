@@ -69,11 +69,13 @@ _INTO_DOCS = re.compile(r"\]\((?P<up>(?:\.\./)*)docs/")
 TEXTS = {
     "record_size": "size, or a mapping of sizes to shares",
     "rate": "rate, a ramp or steps",
-    "correlate": "function",
+    "identify": "`header`, `key`, `json:FIELD`, `value:16`, a function, or a mapping with `input` and `output`",
+    "expect": "integer, 0 to 100, or a range such as `0..3`",
     "ready": "string or function",
     "cwd": "path",
     "topics": "list of strings, or a mapping of strings to integers",
-    "payload": "`random`, `zeros`, `file:PATH`, or a mapping with `file` and `delimiter`",
+    "payload": "`random`, `zeros`, `file:PATH`, `template:PATH`, a function, or a mapping with `file` and `delimiter` "
+    "or with `function` and `pool`",
     "watch_group": "name, or a list of names",
     "key": "`uniform:N`, `zipf:N:EXPONENT`, `sequential`",
 }
@@ -378,7 +380,7 @@ _LOWEST_AND_NEWEST = "tested: the lowest and the newest supported version"
 _PACKAGES = {
     "aiokafka": "newer versions are refused, because the load engine replaces parts of it",
     "distributed": "extra `dask`",
-    "jinja2": "extra `html`",
+    "jinja2": "extras `html` and `template`",
     "apache-otava": "extra `trend`; CPython up to 3.14",
 }
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.runner.measure import measure
     from pytest_kafkaperf.runner.result import MetricValues, Result, Trial
     from pytest_kafkaperf.runner.rounds.round import Round
+    from pytest_kafkaperf.scenarios.payloads import Record
     from pytest_kafkaperf.scenarios.scenario import Scenario
     from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
@@ -30,6 +31,7 @@ __all__ = [
     "Metric",
     "MetricValues",
     "NotMeasuredError",
+    "Record",
     "Result",
     "Round",
     "Scenario",
@@ -50,6 +52,7 @@ _MODULES = {
     "Metric": "core.metrics",
     "MetricValues": "runner.result",
     "NotMeasuredError": "core.errors",
+    "Record": "scenarios.payloads",
     "Result": "runner.result",
     "Round": "runner.rounds.round",
     "Scenario": "scenarios.scenario",

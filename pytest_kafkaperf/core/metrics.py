@@ -168,9 +168,13 @@ _METRICS = (
         _higher(
             "app.output_ratio",
             Unit.RATIO,
-            "acknowledged records that reached `output_topic`, divided by all acknowledged records in the window",
+            "expected records that reached `output_topic`, divided by all that are expected for the window; if "
+            "`expect` is a range, share of the acknowledged records that led to any output",
         ),
         over_rounds="mean",
+    ),
+    _fault_count(
+        "app.dead_letters", "records that were written to `dead_letter_topic` from the start of the load to its end"
     ),
     _fault_count("errors", "records that could not be sent even after all retries"),
     replace(

@@ -50,6 +50,8 @@ class ProblemKind(StrEnum):
     """Only a lower bound of a metric is known, which is not enough to judge the threshold."""
     VALUE_MISSING = "value_missing"
     """A metric with a threshold has no value in a round that could change the verdict."""
+    IDENTITIES = "identities"
+    """Input records cannot be told apart by their identities."""
     COMMIT_INTERVAL = "commit_interval"
     """A threshold on a consumer group's time metric is below the group's commit interval."""
     COLD_BROKER = "cold_broker"
@@ -95,6 +97,33 @@ class Cause(Enum):
         ProblemKind.GENERATOR_TOO_SLOW,
         "{reason} (at the lowest rate, {rate}, so the capacity is unknown)",
     )
+    PAYLOAD_TOO_SLOW = (
+        ProblemKind.GENERATOR_TOO_SLOW,
+        (
+            "generator too slow: {late} of {due} records were sent late, because the payload function {function} makes "
+            "only about {most:.0f} records/s on this machine"
+        ),
+        (
+            "make it faster, use more producers or a lower rate, or generate a pool in advance: "
+            "payload={'function': ..., 'pool': 10_000}"
+        ),
+    )
+    IDENTITIES_REPEATED = (
+        ProblemKind.IDENTITIES,
+        (
+            "{repeats} of {records} input records have the same identity ({identify}) as another one, so the output "
+            "cannot be assigned to them"
+        ),
+        (
+            "make identities unique, for example with key='sequential' and identify='key', or with a payload function "
+            "that uses its index"
+        ),
+    )
+    TOO_MANY_IDENTITIES = (
+        ProblemKind.IDENTITIES,
+        "{records:,} records are too many to be identified without a tag; at most {most:,} are allowed in a round",
+        "shorten the round, lower the rate, or set identify='header'",
+    )
     LOAD_NOT_REACHED = (
         ProblemKind.LOAD_NOT_REACHED,
         "load not reached: {missing} of {records} records were not sent within {timeout_s} s",
@@ -127,14 +156,15 @@ class Cause(Enum):
         ProblemKind.NO_OUTPUT,
         (
             "no record came out with the header {header!r}, but {others} arrived in {output_topic!r}: make the "
-            "application copy the headers of its input, or pass a function as correlate="
+            "application copy the headers of its input, or set identify to what it keeps: 'key', 'json:FIELD' or a "
+            "function"
         ),
     )
     NOTHING_MATCHED = (
         ProblemKind.NO_OUTPUT,
         (
-            "{function} matched no record, but {others} arrived in {output_topic!r}: it must return the first "
-            "{tag_bytes} bytes of the input value, so the application must include them in its output"
+            "no input record has the same identity ({identify}) as what arrived in {output_topic!r} ({others}): check "
+            "that the application keeps it, and that identify describes where"
         ),
     )
     NO_OUTPUT = (

@@ -7,6 +7,8 @@
 - clock: a round's clock, and exact timers
 - schedule: due times of records
 - payload: record values, generated in advance
+- generation: records from payload functions, and identities of records
+- join: join of an application's input and output
 - identity: tags that identify received records
 - ledger: batch outcomes for each producer
 - recorder: histograms and time series

@@ -104,10 +104,16 @@ def _reordered(names: Int64s) -> int:
     return reordered
 
 
-def named_records(batch: ReceivedBatch, *, every: bool) -> tuple[Int64s, Int64s]:
-    """Return the producers and indexes of a batch's records, using each record's tag or only the first tag."""
-    if len(batch.tags) < batch.count:
+def named_records(batch: ReceivedBatch, *, every: bool, is_generated: bool = False) -> tuple[Int64s, Int64s]:
+    """Return the producers and indexes of a batch's records, using each record's tag or only the first tag.
+
+    Generated records carry tags in headers. A payload function's records have one each, and a pool's records have one
+    in each batch.
+    """
+    has_all = len(batch.tags) == batch.count
+    if not has_all and (every or not is_generated or len(batch.tags) != 1):
         raise LoadError(f"the log contains records smaller than {TAG_BYTES} B, which have no tag")
+    every = every or (is_generated and has_all)
     producers, indexes = origin(batch.tags[:, 1] if every else batch.tags[:1, 1])
     if every:
         return producers, indexes

@@ -122,7 +122,8 @@ class RecordFilter:
         tags = batch.tags ^ np.array(self.nonce)
         own = self._plausible(tags, start_ns, now_ns)
         if self.scenario.output_topic is None:
-            is_own = len(tags) == batch.count and (own if every else own[:1]).all()
+            is_tagged = len(tags) == batch.count or (len(tags) == 1 and not every)
+            is_own = is_tagged and (own if every else own[:1]).all()
             return replace(batch, tags=tags) if is_own else None
         return replace(batch, tags=tags).only(own)
 

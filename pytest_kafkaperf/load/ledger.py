@@ -52,6 +52,8 @@ class Batch(NamedTuple):
     """Time at which the batch should be sent; None in a closed loop."""
     sent_ns: int
     """Time at which the batch was sent."""
+    identities: Int64s | None = None
+    """Hash of each record's identity, shape `(records,)`; None if records carry tags."""
 
     @property
     def records(self) -> int:
@@ -64,6 +66,13 @@ class Batch(NamedTuple):
         if self.dues_ns is None:
             return np.full(self.measured, self.sent_ns, dtype=np.int64)
         return self.dues_ns[self.records - self.measured :]
+
+    def identified(self) -> Int64s:
+        """Return each record's identity and due time, shape `(records, 2)`."""
+        rows = np.empty((self.records, 2), dtype=np.int64)
+        rows[:, 0] = 0 if self.identities is None else self.identities
+        rows[:, 1] = self.sent_ns if self.dues_ns is None else self.dues_ns
+        return rows
 
 
 class Ledger:
@@ -196,6 +205,8 @@ class Ledger:
             self.report.places.extend((location[0], first, batch.measured, int(dues_ns[0]), int(dues_ns[-1])))
         if not self._transactional or self._committed_only:
             self._on_visible(batch.records)
+        if batch.identities is not None:
+            self.report.identities.append(batch.identified())
         self._unfolded.append((batch, ack_ns))
         if len(self._unfolded) >= (_FOLD_CLOSED_LOOP_BATCHES if batch.dues_ns is None else _FOLD_BATCHES):
             self.fold()
@@ -214,6 +225,8 @@ class Ledger:
             report.unknown += count
             if report.unknown <= MAX_NAMED:
                 report.unknown_indexes.append(batch.indexes)
+            if batch.identities is not None:
+                report.unknown_identities.append(batch.identities)
 
     def _wait_in_vain(self, batch: Batch, failed_ns: int) -> None:
         """Include the window's failed records in the latency (see `_fold_failed`)."""

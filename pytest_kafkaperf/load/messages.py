@@ -64,6 +64,14 @@ class Produced:
     """Records whose acknowledgement order differs from their send order or log order. They require an audit."""
     failures: collections.Counter[str] = field(default_factory=collections.Counter)
     """Failed records by error name."""
+    identities: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    """Identity and due time of each acknowledged record, shape `(records, 2)`, if records carry no tags."""
+    unknown_identities: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    """Identities of unknown records."""
+    generated: int = 0
+    """Records that a payload function made."""
+    generating_s: float = 0.0
+    """Time spent in the payload function."""
     places: array.array[int] = field(default_factory=lambda: array.array("q"))
     """Locations of the window's records in the log, for watched groups: each batch's partition, first offset, number of
     records, first due time and last due time."""
@@ -92,6 +100,9 @@ class Consumed:
     """Maximum time by which a record's timestamp is later than its receipt; only without producers."""
     unmatched: int = 0
     """Records in an application's output that match no record of the round, including records from other programs."""
+    arrivals: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    """Identity and arrival time of each record in an application's output, shape `(records, 2)`, if records carry no
+    tags."""
     reassigned: bool = False
     """True if the group rebalanced during the read. The consumer then continues at the end and may skip records."""
 
@@ -169,6 +180,17 @@ class Unaudited:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """Comparison of an application's input and output, for the group that received the fewest records."""
+
+    audit: Audit
+    """Output records that are missing or surplus."""
+    output_ratio: float | None
+    """Share of the expected output; if the number of outputs is a range, share of the input with any output. None
+    without input."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadReport:
     """Reports from a load's workers, and the controller's own observations."""
 
@@ -183,6 +205,8 @@ class LoadReport:
     """Slowest consumer group's highest and last lag in the window; None if the lag was not sampled."""
     catch_up: GroupOffsets | None = None
     """Readings for the slowest consumer group that started with a backlog: received and visible records."""
+    joined: Joined | None = None
+    """Comparison of an application's input and output by their identities; None if records carry tags."""
     broken: bool = False
     """True if no further round can run because the cluster or the workers are gone."""
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.load.generation import PlainRecord, first_records
 from pytest_kafkaperf.load.identity import NO_NONCE, Nonce, tags_every_record
-from pytest_kafkaperf.scenarios.payloads import Samples
+from pytest_kafkaperf.scenarios.payloads import Generated, Samples
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
 
 MAX_POOL_BYTES = 32 << 20
@@ -44,29 +45,48 @@ class Payload:
         self.tags_in_header = scenario.tags_in_header
         self.nonce = NO_NONCE if scenario.topic is None else nonce
         self.batch_size = scenario.batch_size
-        self.values = _values(scenario, random.Random(f"{seed}"))  # noqa: S311 - not for security
-        """Record values; never empty."""
+        self.records = _generated(scenario, seed)
+        """Records from a payload function: the pool, or only the first ones without a pool; otherwise empty."""
+        source = random.Random(f"{seed}")  # noqa: S311 - not for security
+        self.values = [one.value for one in self.records] or _values(scenario, source)
+        """Record values; never empty. Without a pool, a payload function makes further ones."""
         self.tags_all = tags_every_record(scenario)
+        self.tags_first_header = bool(self.records) and self.tags_in_header and not self.tags_all
+        """True if only the first record of each batch has a header with a tag, because all values are the user's."""
         sizes = {*map(len, self.values)}
-        self.tagged = self.tags_in_header or min(sizes) >= TAG_BYTES
+        self.tagged = not scenario.joins_identities and (self.tags_in_header or min(sizes) >= TAG_BYTES)
         self.largest = max(sizes)
         """Size in bytes of the largest value."""
         self.mixed = len(sizes) > 1
         """True if the values differ in size."""
-        if scenario.consumers and not self.tagged:
+        if scenario.consumers and not self.tagged and not scenario.joins_identities:
             raise LoadError(
                 f"the samples in {scenario.payload} include values smaller than {TAG_BYTES} B, but with consumers, "
                 f"end-to-end timing writes {TAG_BYTES} B into each; use longer samples, or consumers=0"
             )
 
 
+_FIRST = 100
+"""Number of records that show how large the records of a payload function are."""
+
+
+def _generated(scenario: Scenario, load: int) -> list[PlainRecord]:
+    payload = scenario.payload
+    if not isinstance(payload, Generated):
+        return []
+    return first_records(payload, payload.pool or _FIRST, load=0 if payload.pool else load)
+
+
 def mean_value_size(scenario: Scenario) -> float:
-    """Return the mean value size in bytes. If the payload consists of samples, this reads the file.
+    """Return the mean value size in bytes. This reads the sample file, or calls the payload function.
 
     Raises:
-        LoadError: the sample file is unusable.
+        LoadError: the sample file is unusable, or the payload function fails.
 
     """
+    if isinstance(scenario.payload, Generated):
+        first = first_records(scenario.payload, _FIRST)
+        return sum(len(one.value) for one in first) / len(first)
     if not isinstance(scenario.payload, Samples):
         return scenario.mean_record_size
     samples = _samples(Path(scenario.payload.path or scenario.payload.file), scenario.payload.delimiter.encode())

@@ -26,7 +26,7 @@ class ScenarioFields(TypedDict, total=False):
     records: Quantity | None
     duration: Time | None
     record_size: Quantity | Mapping[Any, Any] | None
-    payload: str | Mapping[str, Any]
+    payload: str | Mapping[str, Any] | Callable[[int, Any], Any]
     rate: Quantity | None
     backlog: Quantity
     key: str | None
@@ -48,7 +48,9 @@ class ScenarioFields(TypedDict, total=False):
     consumer_config: Mapping[str, Any]
     topic: str | None
     output_topic: str | None
-    correlate: Callable[[Any], bytes | None] | None
+    identify: str | Callable[[Any], str | bytes | None] | Mapping[str, str | Callable[[Any], str | bytes | None]]
+    expect: int | str
+    dead_letter_topic: str | None
     watch_group: str | Sequence[str]
     partitions: int
     replication_factor: int | None

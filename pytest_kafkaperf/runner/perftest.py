@@ -117,6 +117,7 @@ class PerfTest:
         measured = _measured(scenario, self.settings, self.spec)
         own = [limit for limit in self.thresholds if not limit.from_ini]
         _refuse_unmeasured(own, scenario, measured)
+        _require_declared(self.thresholds, scenario)
         limits = tuple(dict.fromkeys((*own, *_of_settings(self.settings, measured))))
         if "duration" not in sources:
             scenario = in_usual_rounds(scenario, limits)
@@ -350,6 +351,21 @@ def _remedy(name: str) -> str:
     return f"call kafka_perf.add_metric({name!r}, ...) before the load{instead}"
 
 
+def _require_declared(thresholds: Sequence[Threshold], scenario: Scenario) -> None:
+    """Require thresholds without which an application with any output, or without any, would pass."""
+    declared = {one.metric.name for one in thresholds}
+    if not scenario.expect.is_exact and "app.output_ratio" not in declared:
+        raise ScenarioError(
+            f"expect='{scenario.expect}' requires a threshold on app.output_ratio, because otherwise an application "
+            "without any output would pass; for example 'app.output_ratio >= 90%'"
+        )
+    if scenario.expect.most == 0 and "duplicated" not in declared:
+        raise ScenarioError(
+            "expect=0 requires a threshold on duplicated, which counts the output records; for example "
+            "'duplicated == 0'"
+        )
+
+
 def _refuse_unmeasured(thresholds: Sequence[Threshold], scenario: Scenario, measured: AbstractSet[str]) -> None:
     for threshold in thresholds:
         name = threshold.metric.name
@@ -405,6 +421,7 @@ def _too_few(name: str, scenario: Scenario) -> str | None:
 _NEEDED = {
     "catchup": "a backlog, and consumers=1 or more on a new topic",
     "app.output_ratio": "output_topic, the topic that the application writes to",
+    "app.dead_letters": "dead_letter_topic, the topic for records that the application cannot process",
     "app": "watch_group, the application's consumer group",
     "produce": "a rate",
     "unsent": "a rate",

@@ -18,7 +18,7 @@ from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.loads import probe_load
 from pytest_kafkaperf.runner.rounds.round import Round
-from pytest_kafkaperf.runner.rounds.side_rounds import OnProgress, SideRounds, rounds, running
+from pytest_kafkaperf.runner.rounds.side_rounds import PROBE_SEEDS, OnProgress, SideRounds, rounds, running
 from pytest_kafkaperf.runner.time_budget import PerfTestBudget
 from pytest_kafkaperf.runner.warmup import WarmUp, warm_up
 
@@ -160,6 +160,7 @@ class TrialRunner:
             return dataclasses.replace(self.allocation, reason=reason), 0.0
         load = probe_load(side.scenario)
         probe = SideRounds(side.side.without_apps(), load, on_progress=self._on_progress, prefix=side.prefix)
+        probe.round_seed = PROBE_SEEDS
         with running([probe], WorkerAllocation(producing=1, consuming=1), label=label) as workers:
             measured = probe.measure(workers)
         return decided(side.scenario, measured.shares, usable_cores()), measured.metrics.get("lost", 0.0)

@@ -31,18 +31,18 @@ from pytest_kafkaperf.core.text import (
     without_secrets,
 )
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse, parse_time, parse_whole
+from pytest_kafkaperf.scenarios.identify import Expected, Identify, parse_expect, parse_identify
 from pytest_kafkaperf.scenarios.payloads import (
+    Generated,
     Keys,
     Samples,
     Sizes,
     dump_payload,
     dump_sizes,
-    format_dumped_samples,
+    format_dumped_payload,
     format_sizes,
     is_utf8,
     mean_size,
-    name_of,
-    parse_correlate,
     parse_keys,
     parse_payload,
     parse_sizes,
@@ -202,7 +202,7 @@ _MAX_HEADERS = 100
 
 def _rate(quantity: Any, info: ValidationInfo) -> Rate:
     """Parse a rate. Pydantic validates fields in order, so the fields that determine the record size come first."""
-    if isinstance(info.data.get("payload"), Samples):
+    if isinstance(info.data.get("payload"), Samples | Generated):
         return parse_rate(quantity, record_bytes=None)
     return parse_rate(quantity, record_bytes=mean_size(shares_of(info.data.get("record_size"))))
 
@@ -302,7 +302,9 @@ Config = Annotated[Mapping[str, str], BeforeValidator(_config)]
 
 RecordSize = Annotated[int | Sizes, PlainValidator(parse_sizes), PlainSerializer(dump_sizes)]
 
-Payload = Annotated[Literal["random", "zeros"] | Samples, PlainValidator(parse_payload), PlainSerializer(dump_payload)]
+Payload = Annotated[
+    Literal["random", "zeros"] | Samples | Generated, PlainValidator(parse_payload), PlainSerializer(dump_payload)
+]
 
 Key = Annotated[Keys, PlainValidator(lambda key: None if key == "none" else parse_keys(key)), PlainSerializer(str)]
 
@@ -314,9 +316,9 @@ _Group = Annotated[str, StringConstraints(min_length=1)]
 
 Groups = Annotated[tuple[_Group, ...], BeforeValidator(lambda one: (one,) if isinstance(one, str) else one or ())]
 
-Correlation = Annotated[
-    Any, PlainValidator(parse_correlate), PlainSerializer(lambda value: None if value is None else name_of(value))
-]
+Identification = Annotated[Identify, PlainValidator(parse_identify), PlainSerializer(Identify.dump)]
+
+Expectation = Annotated[Expected, PlainValidator(parse_expect), PlainSerializer(str)]
 
 Acks = Annotated[Literal[0, 1, "all"], BeforeValidator(_acks)]
 
@@ -355,11 +357,11 @@ def format_field(name: str, value: Any) -> str:
             case "record_size", dict():
                 return format_sizes(parse_sizes(value))
             case "payload", dict():
-                return format_dumped_samples(value)
+                return format_dumped_payload(value)
+            case "identify", {"input": before, "output": after}:
+                value = f"input {before}, output {after}"
             case "headers", Mapping():
                 value = dump_headers(value)
-            case "correlate", _ if callable(value):
-                value = name_of(value)
     except (ValueError, OverflowError):
         pass  # users can edit baseline files by hand
     return (

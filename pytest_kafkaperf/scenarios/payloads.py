@@ -1,4 +1,4 @@
-"""Record contents: sizes, payload samples, keys, and the function that correlates an application's output.
+"""Record contents: sizes, payloads from samples or functions, and keys.
 
 A record's size is the size of its value in bytes, excluding its key.
 """
@@ -6,15 +6,14 @@ A record's size is the size of its value in bytes, excluding its key.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from importlib.machinery import PathFinder
 from typing import Any, Literal
 
 from pytest_kafkaperf.core.errors import UnitError, nearest
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse_exact, parse_whole
+from pytest_kafkaperf.scenarios.identify import importable, name_of
 
 Sizes = Mapping[int, float]
 """Distribution of record sizes: the share of records of each size (in bytes, ascending). The shares add up to 1."""
@@ -141,22 +140,110 @@ class Samples:
         return f"{_PREFIX}{self.file}{delimiter}"
 
 
-def parse_payload(given: Any) -> Literal["random", "zeros"] | Samples:
-    """Parse `random`, `zeros`, `file:PATH`, or a mapping with `file` and `delimiter`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """Record that a payload function returns."""
+
+    value: bytes | str | Mapping[str, Any]
+    """Value; text is encoded in UTF-8, and a mapping as JSON."""
+    key: bytes | str | None = None
+    headers: Mapping[str, bytes | str] = field(default_factory=dict)
+
+
+_TEMPLATE = "template:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateFile:
+    """TemplateFile file for values."""
+
+    file: str
+    """Path as the user wrote it, relative to the test file's folder."""
+    path: str | None = field(default=None, compare=False)
+    """Resolved path; None until the plugin has looked for the file."""
+    text: str | None = field(default=None, compare=False, repr=False)
+    """Content of the file; None until a load needs it."""
+
+    def __str__(self) -> str:
+        return f"{_TEMPLATE}{self.file}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generated:
+    """Function `(index, random)` that returns a record's value, or a `Record`; or a template for values."""
+
+    function: Callable[[int, Any], Any] | TemplateFile
+    pool: int | None = None
+    """Number of records that are generated in advance and sent in turns; None to generate each record."""
+    sha256: str | None = None
+    """Hash of the function's source and of what it imports from its folder, in hexadecimal digits; None until a load
+    needs it."""
+    mean_bytes: float | None = field(default=None, compare=False)
+    """Mean size of the first values; None until a load needs it."""
+
+    @property
+    def name(self) -> str:
+        """The function's module and name, or the template's file."""
+        return str(self.function) if isinstance(self.function, TemplateFile) else name_of(self.function)
+
+    def __str__(self) -> str:
+        pool = "" if self.pool is None else f", pool {self.pool}"
+        return f"{self.name}{pool}"
+
+
+_GENERATED_FIELDS = ("function", "pool")
+_MOST_POOL = 1_000_000
+_PAYLOADS = (
+    "must be 'random', 'zeros', 'file:PATH', {'file': PATH, 'delimiter': TEXT}, 'template:PATH', a function (index, "
+    "random), or {'function': FUNCTION, 'pool': NUMBER}"
+)
+
+
+def parse_payload(given: Any) -> Literal["random", "zeros"] | Samples | Generated:
+    """Parse `random`, `zeros`, `file:PATH`, a function, or a mapping for a file or a function.
 
     Raises:
-        ValueError: the value has another form, or one of its parts is empty or not text.
+        ValueError: the value has another form, or one of its parts is invalid.
 
     """
+    if isinstance(given, str):
+        given = _spelled_out(given)
     match given:
-        case Samples() | "random" | "zeros":
+        case Samples() | Generated() | "random" | "zeros":
             return given
-        case str() if given.startswith(_PREFIX):
-            given = {"file": given.removeprefix(_PREFIX)}
-        case Mapping() if "file" in given:
-            pass
-        case _:
-            raise ValueError("must be 'random', 'zeros', 'file:PATH' or {'file': PATH, 'delimiter': TEXT}")
+        case {"file": _}:
+            return _parse_samples(given)
+        case {"function": _}:
+            return _parse_generated(given)
+        case _ if callable(given):
+            return _parse_generated({"function": given})
+    raise ValueError(_PAYLOADS)
+
+
+def _spelled_out(text: str) -> Any:
+    """Return a payload that is given as text in its other form."""
+    if text.startswith(_PREFIX):
+        return {"file": text.removeprefix(_PREFIX)}
+    if text.startswith(_TEMPLATE) and text != _TEMPLATE and is_utf8(text):
+        return Generated(function=TemplateFile(file=text.removeprefix(_TEMPLATE)))
+    return text
+
+
+def _parse_generated(given: Mapping[Any, Any]) -> Generated:
+    for name in given:
+        if name not in _GENERATED_FIELDS:
+            raise ValueError(f"unknown entry {name!r}: {nearest(str(name), _GENERATED_FIELDS)}")
+    if not callable(given["function"]):
+        raise ValueError(  # noqa: TRY004 - pydantic adds the field's name to a ValueError
+            f"invalid function {given['function']!r}: must be a function (index, random)"
+        )
+    pool = given.get("pool")
+    if pool is not None and (isinstance(pool, bool) or not isinstance(pool, int) or not 1 <= pool <= _MOST_POOL):
+        raise ValueError(f"invalid pool {pool!r}: must be a whole number between 1 and {_MOST_POOL:,}, or None")
+    return Generated(function=importable(given["function"]), pool=pool)
+
+
+def _parse_samples(given: Mapping[Any, Any]) -> Samples:
     for name, value in given.items():
         if name not in _SAMPLE_FIELDS:
             raise ValueError(f"unknown entry {name!r}: {nearest(str(name), _SAMPLE_FIELDS)}")
@@ -182,23 +269,34 @@ _SHOWN_DIGITS = 12
 
 def dump_payload(payload: Any) -> Any:
     """Convert a payload for reports and baselines."""
-    if not isinstance(payload, Samples):
-        return payload
-    return {name: getattr(payload, name) for name in (*_SAMPLE_FIELDS, *_CONTENT_FIELDS)}
+    match payload:
+        case Samples():
+            return {name: getattr(payload, name) for name in (*_SAMPLE_FIELDS, *_CONTENT_FIELDS)}
+        case Generated():
+            return {"function": payload.name, "pool": payload.pool, "sha256": payload.sha256}
+    return payload
 
 
-def format_dumped_samples(dumped: Mapping[str, Any]) -> str:
-    """Format the samples from a baseline file, including their size and hash: `file:orders (2 KiB, SHA-256 ...)`.
+def format_dumped_payload(dumped: Mapping[str, Any]) -> str:
+    """Format a payload from a baseline file, including its hash: `file:orders (2 KiB, SHA-256 ...)`.
 
     Raises:
         ValueError: the mapping has another form because the file was edited by hand.
 
     """
+    if "function" in dumped:
+        return _format_dumped_function(dumped)
     samples = parse_payload({name: value for name, value in dumped.items() if name not in _CONTENT_FIELDS})
     size_bytes, sha256 = (dumped.get(name) for name in _CONTENT_FIELDS)
     if not isinstance(size_bytes, int) or not isinstance(sha256, str):
         return f"{samples} (content unknown)"
     return f"{samples} ({_size_text(size_bytes)}, SHA-256 {sha256[:_SHOWN_DIGITS]})"
+
+
+def _format_dumped_function(dumped: Mapping[str, Any]) -> str:
+    function, pool, sha256 = (dumped.get(name) for name in (*_GENERATED_FIELDS, "sha256"))
+    shown = str(function) if pool is None else f"{function}, pool {pool}"
+    return f"{shown} (SHA-256 {sha256[:_SHOWN_DIGITS]})" if isinstance(sha256, str) else f"{shown} (source unknown)"
 
 
 _MAX_KEYS = {"uniform": 10**9, "zipf": 10**6}
@@ -263,49 +361,3 @@ def _exponent(text: str = "1") -> float:
     if not 0 < exponent < math.inf:
         raise ValueError(f"invalid exponent {text!r}: must be a finite number above 0, for example 'zipf:10k:1.1'")
     return exponent
-
-
-HEADER = "kafkaperf-tag"
-"""Name of the header that carries a record's tag through an application."""
-
-Correlate = Callable[[Any], bytes | None]
-"""Function that returns the tag for an application's output record, or None if there is none. The record has the
-attributes `key`, `value` and `headers` (names and bytes)."""
-
-
-def tag_in_header(record: Any) -> bytes | None:
-    """Return the tag that an application copied into its output record's headers."""
-    found: bytes | None = next((value for name, value in record.headers if name == HEADER), None)
-    return found
-
-
-def parse_correlate(given: Any) -> Correlate | None:
-    """Validate a function that worker processes will import.
-
-    Raises:
-        ValueError: the value is not a function, or workers cannot import it.
-
-    """
-    correlate: Correlate | None = given
-    if correlate is None:
-        return None
-    if not callable(given):
-        raise ValueError(  # noqa: TRY004 - pydantic adds the field's name to a ValueError
-            "must be a function that takes a record of output_topic and returns the first 16 bytes of the value of the "
-            "input record, or None"
-        )
-    name, module = getattr(given, "__qualname__", ""), getattr(given, "__module__", "")
-    if not name.isidentifier() or getattr(sys.modules.get(module), name, None) is not given:
-        raise ValueError(f"{name_of(given)} must be a module-level function, because workers import it by its name")
-    if PathFinder.find_spec(module.partition(".")[0]) is None:
-        raise ValueError(
-            f"workers cannot import {name} from {module}: the module is not on Python's path; move the function to a "
-            "module that is, or run pytest with --import-mode=prepend"
-        )
-    return correlate
-
-
-def name_of(correlate: Any) -> str:
-    """Return a function's module and name, for display and for baselines."""
-    name = getattr(correlate, "__qualname__", None) or repr(correlate)
-    return f"{getattr(correlate, '__module__', '')}.{name}".lstrip(".")

@@ -12,7 +12,8 @@ from pytest_kafkaperf.core.errors import ScenarioError
 from pytest_kafkaperf.core.metrics import FEWEST_RECORDS, LOAD_METRICS
 from pytest_kafkaperf.scenarios import fields
 from pytest_kafkaperf.scenarios.fields import DEFAULT_SIZE, Count, MarkerFields, RecordRate, Seconds, shares_of
-from pytest_kafkaperf.scenarios.payloads import HEADER, Samples, Sizes, format_sizes, mean_size
+from pytest_kafkaperf.scenarios.identify import BY_HEADER, HEADER, ONE
+from pytest_kafkaperf.scenarios.payloads import Generated, Samples, Sizes, format_sizes, mean_size
 from pytest_kafkaperf.scenarios.rate import peak_rate, timed_s
 
 KEY_BYTES = 8
@@ -68,9 +69,12 @@ class Scenario(MarkerFields):
     """Duration of each round's window. Default without `records`: 2 s, or up to 5 s if fewer than 50 records would
     otherwise be above a quantile with a threshold. For a ramp or steps: their total duration, but at least 5 s."""
     record_size: fields.RecordSize | None = None
-    """Size of each value, or a distribution of sizes (share of records by size). Default: 100 B; None with samples."""
+    """Size of each value, or a distribution of sizes (share of records by size). Default: 100 B; None with samples or a
+    payload function."""
     payload: fields.Payload = "random"
-    """Content of values: random bytes (incompressible), zeros, or samples from a file."""
+    """Content of records: random bytes (incompressible), zeros, samples from a file, or a function `(index, random)`
+    that returns a value or a `Record`. With `{"function": FUNCTION, "pool": 10_000}`, this number of records is
+    generated in advance and sent in turns."""
     rate: RecordRate | None = None
     """Records/s across all producers (open loop); None: as fast as brokers acknowledge records (closed loop)."""
     backlog: Annotated[fields.Records, Field(ge=0, le=10**12)] = 0
@@ -120,9 +124,16 @@ class Scenario(MarkerFields):
     output_topic: fields.Topic | None = None
     """Existing topic to which an application writes its results from `topic`. Consumers read this topic, so end-to-end
     latency includes the application. None: consumers read the producers' records."""
-    correlate: fields.Correlation = None
-    """Function that takes a record from `output_topic` and returns the first 16 bytes of the input record's value.
-    None: the application copies the header `kafkaperf-tag` to its output."""
+    identify: fields.Identification = BY_HEADER
+    """Part of a record that identifies it, so that each record from `output_topic` can be assigned to its input record:
+    `header` (the application copies the header `kafkaperf-tag`), `key`, `json:FIELD`, a function that takes a record,
+    or `value:16` (the plugin writes a tag into the first 16 bytes of the value). If the application renames the
+    identity: a mapping with `input` and `output`."""
+    expect: fields.Expectation = ONE
+    """Number of records in `output_topic` for each input record, or a range that starts with 0, such as `0..3`."""
+    dead_letter_topic: fields.Topic | None = None
+    """Existing topic to which an application writes the records that it cannot process; `app.dead_letters` counts
+    them. None: not counted."""
     watch_group: fields.Groups = ()
     """Consumer group of an application that reads `topic`, or a list of groups. The plugin computes lag, delay and
     drain time from the groups' committed offsets. Each metric reports the slowest group's value."""
@@ -148,6 +159,8 @@ class Scenario(MarkerFields):
             *self._problems_of_group(),
             *self._problems_of_backlog(),
             *self._problems_of_output(),
+            *self._problems_of_identities(),
+            *self._problems_of_dead_letters(),
             *(() if info.context is None else info.context(self)),
         ]
         if problems:
@@ -158,7 +171,7 @@ class Scenario(MarkerFields):
             self._set("consume", "after")
         elif self.records is None and self.duration is None:
             self._set("duration", max(_DEFAULT_DURATION_S, timed_s(self.rate)))
-        if self.record_size is None and not isinstance(self.payload, Samples):
+        if self.record_size is None and not isinstance(self.payload, Samples | Generated):
             self._set("record_size", DEFAULT_SIZE)
         if self.transaction_size is not None:
             self._set("idempotence", True)
@@ -169,11 +182,11 @@ class Scenario(MarkerFields):
         """Share of records by value size, in ascending order.
 
         Raises:
-            ValueError: the payload consists of samples, which define the sizes.
+            ValueError: the payload consists of samples or comes from a function, which define the sizes.
 
         """
         if self.record_size is None:
-            raise ValueError("record_sizes is undefined, because this payload consists of samples")
+            raise ValueError("record_sizes is undefined, because this payload defines the sizes")
         return shares_of(self.record_size)
 
     @property
@@ -189,8 +202,14 @@ class Scenario(MarkerFields):
 
     @property
     def tags_in_header(self) -> bool:
-        """True if records carry their tag in a header instead of the value, because an application reads the value."""
-        return (self.output_topic is not None or bool(self.watch_group)) and self.correlate is None
+        """True if records carry their tag in a header instead of the value, because the value must stay unchanged."""
+        keeps_values = self.output_topic is not None or bool(self.watch_group) or isinstance(self.payload, Generated)
+        return keeps_values and self.identify.input.kind == "header"
+
+    @property
+    def joins_identities(self) -> bool:
+        """True if records carry no tag, and an application's output is joined with its input by their identities."""
+        return not self.identify.by_tag
 
     @property
     def catches_up(self) -> bool:
@@ -218,11 +237,12 @@ class Scenario(MarkerFields):
             return tuple(name for name in LOAD_METRICS if name.startswith(("consume.", "e2e.")))
         measured = {
             "produce.delay": self.rate is not None,
-            "app.output_ratio": self.output_topic is not None,
+            "app.output_ratio": self.output_topic is not None and self.expect.most > 0,
+            "app.dead_letters": self.dead_letter_topic is not None,
             "unsent": self.rate is not None,
             "consume": self.consumers > 0,
             "e2e": self.consumers > 0 and self.consume == "live",
-            "lag": self.consumers > 0 and self.consume == "live",
+            "lag": self.consumers > 0 and self.consume == "live" and self.expect == ONE,
             "catchup": self.catches_up,
             "lost": self.acks != 0,
             "duplicated": self.acks != 0,
@@ -252,6 +272,28 @@ class Scenario(MarkerFields):
                 f"record_size {format_sizes(self.record_size)} cannot be combined with samples, which define the "
                 "sizes; remove record_size, or set record_size=None to override another marker"
             )
+        if isinstance(self.payload, Generated):
+            yield from self._problems_of_generated(self.payload)
+
+    def _problems_of_generated(self, payload: Generated) -> Iterator[str]:
+        if self.record_size is not None:
+            yield (
+                f"record_size {format_sizes(self.record_size)} cannot be combined with a payload function, which "
+                "defines the sizes; remove record_size, or set record_size=None to override another marker"
+            )
+        if self.identify.input.kind == "value":
+            yield (
+                "identify='value:16' cannot be combined with a payload function, because it would overwrite the start "
+                "of each value; use 'header', 'key', 'json:FIELD' or a function"
+            )
+        has_own_keys = self.identify.input.kind == "key" and self.key is not None and self.key.kind == "sequential"
+        if payload.pool is not None and self.joins_identities and not has_own_keys:
+            yield (
+                f"identify={str(self.identify.input)!r} requires a different identity for each record, but the records "
+                f"of a pool repeat; remove pool, or set key='sequential' and identify='key'"
+            )
+        if self.client == "record":
+            yield "a payload function requires client='batch'; remove client"
 
     def _problems_of_producers(self) -> Iterator[str]:
         needs_all = "idempotence" if self.transaction_size is None else "transaction_size"
@@ -275,7 +317,7 @@ class Scenario(MarkerFields):
                 f"{self.consumers * self.consumer_groups} clients; use at most {_MAX_CLIENTS} clients"
             )
         smallest = min(shares_of(self.record_size))
-        if self.consumers and smallest < TAG_BYTES and not self.tags_in_header:
+        if self.consumers and smallest < TAG_BYTES and not (self.tags_in_header or self.joins_identities):
             yield (
                 f"record_size {smallest} B is too small for consumers, because end-to-end timing writes "
                 f"{TAG_BYTES} B into each value; use at least {TAG_BYTES} B, or consumers=0"
@@ -330,8 +372,6 @@ class Scenario(MarkerFields):
 
     def _problems_of_output(self) -> Iterator[str]:
         if self.output_topic is None:
-            if self.correlate is not None:
-                yield "correlate requires output_topic; set output_topic, or remove correlate"
             return
         output = f"output_topic {self.output_topic!r}"
         if self.topic is None:
@@ -346,6 +386,38 @@ class Scenario(MarkerFields):
             yield (
                 f"{output} cannot be combined with abort_ratio, because applications may or may not read aborted "
                 "records; remove abort_ratio"
+            )
+
+    def _problems_of_dead_letters(self) -> Iterator[str]:
+        if self.dead_letter_topic is None:
+            return
+        if self.topic is None:
+            yield (
+                f"dead_letter_topic {self.dead_letter_topic!r} requires topic; set it to the topic that the "
+                "application reads, for example topic='orders'"
+            )
+        elif self.dead_letter_topic in (self.topic, self.output_topic):
+            yield f"dead_letter_topic {self.dead_letter_topic!r} is the same as topic or output_topic; set another one"
+
+    def _problems_of_identities(self) -> Iterator[str]:
+        if self.output_topic is None:
+            for name in ("identify", "expect"):
+                if self._is_changed(name):
+                    yield f"{name} requires output_topic; set output_topic, or remove {name}"
+            return
+        if not self.joins_identities:
+            if self.expect != ONE:
+                yield (
+                    f"expect='{self.expect}' requires an identity in the records themselves; set identify to 'key', "
+                    "'json:FIELD' or a function"
+                )
+            return
+        if self.client == "record":
+            yield f"identify={str(self.identify)!r} requires client='batch'; remove client"
+        if self.backlog:
+            yield (
+                f"backlog cannot be combined with identify={str(self.identify)!r}, because the backlog's records have "
+                "the same identities as the load's; remove one of them"
             )
 
 

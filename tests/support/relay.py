@@ -51,10 +51,15 @@ class Relay:
         if given.refuse or number == given.lose:
             return
         value, headers = record.value, list(record.headers)
+        key = None
         if given.wrap:
             value, headers = json.dumps({"original": base64.b64encode(value).decode()}).encode(), []
-        for _ in range(2 if number == given.repeat else 1):
-            await self._producer.send_and_wait(given.target, value, headers=headers)
+        if given.rebuild:
+            named = json.loads(value)["id"]
+            value, headers, key = json.dumps({"ref": named}).encode(), [], named.encode()
+        target = given.dead_letters if number == given.reject else given.target
+        for _ in range(given.copies + (number == given.repeat)):
+            await self._producer.send_and_wait(target, value, headers=headers, key=key)
 
 
 async def run(given: argparse.Namespace) -> None:
@@ -83,6 +88,10 @@ if __name__ == "__main__":
     options.add_argument("--lose", type=int, help="which record, from 1")
     options.add_argument("--repeat", type=int, help="which record, from 1")
     options.add_argument("--wrap", action="store_true")
+    options.add_argument("--rebuild", action="store_true", help="write new records, with the id in another field")
+    options.add_argument("--copies", type=int, default=1, help="output records for each input record")
+    options.add_argument("--reject", type=int, help="which record goes to the dead letters, from 1")
+    options.add_argument("--dead-letters", help="topic")
     options.add_argument("--refuse", action="store_true", help="write nothing")
     options.add_argument("--group", help="consumer group")
     asyncio.run(run(options.parse_args()))

@@ -20,7 +20,7 @@ from tests.support.strangers import drop_topic, make_topic
 
 WARM, DUE = 100, 600
 PACED: dict[str, Any] = {"rate": 300, "duration": "2 s", "warmup": f"{WARM / 300} s", "consumers": 1}
-IN, OUT = "relay-in", "relay-out"
+IN, OUT, DEAD = "relay-in", "relay-out", "relay-dead"
 THROUGH: dict[str, Any] = {"topic": IN, "output_topic": OUT, **PACED}
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -31,7 +31,9 @@ def relay(broker: Cluster) -> Iterator[Start]:
     """Start the application with some arguments, between two topics that are new."""
     make_topic(broker, IN, partitions=3)
     make_topic(broker, OUT, partitions=2)
+    make_topic(broker, DEAD, partitions=2)
     with ExitStack() as stack:
+        stack.callback(drop_topic, broker, DEAD)
         stack.callback(drop_topic, broker, OUT)
         stack.callback(drop_topic, broker, IN)
         yield lambda *arguments: stack.enter_context(running_relay(broker, *arguments))

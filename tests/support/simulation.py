@@ -26,7 +26,13 @@ from aiokafka.structs import RecordMetadata, TopicPartition
 
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.clock import Timer
-from pytest_kafkaperf.load.engines.aiokafka import batch_producer, keyed_producer, producers, record_producer
+from pytest_kafkaperf.load.engines.aiokafka import (
+    batch_producer,
+    generated_producer,
+    keyed_producer,
+    producers,
+    record_producer,
+)
 from pytest_kafkaperf.load.engines.aiokafka.clients import adapt, make_producer
 from pytest_kafkaperf.load.engines.aiokafka.producers import Producer, ProducerSetup, Window
 from pytest_kafkaperf.load.engines.aiokafka.templates import Templates
@@ -35,6 +41,7 @@ from pytest_kafkaperf.load.identity import origin
 from pytest_kafkaperf.load.payload import Payload
 from pytest_kafkaperf.load.recorder import Series
 from pytest_kafkaperf.load.schedule import records_of_producer
+from pytest_kafkaperf.scenarios.identify import HEADER
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -70,12 +77,15 @@ class Sent:
     at_ns: int
     partition: int
     indexes: list[int]
-    """Of its records; by the first one's tag, where the others have none."""
+    """Of its records; by the first one's tag, where the others have none. Zeros if records have identities."""
     dues_ns: list[int]
     """As the tags say."""
     keys: list[bytes | None]
     sizes: list[int]
     """Bytes of values."""
+    values: list[bytes] = field(default_factory=list)
+    headers: list[list[tuple[str, bytes]]] = field(default_factory=list)
+    """Each record's headers, including the tag."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -108,7 +118,7 @@ class Simulation(Timer):
     def run(self, monkeypatch: pytest.MonkeyPatch) -> Produced:
         """The whole round: warm-up, window, settling."""
         adapt_here(monkeypatch, self.scenario)
-        for module in (batch_producer, keyed_producer, producers, record_producer, producers):
+        for module in (batch_producer, generated_producer, keyed_producer, producers, record_producer):
             monkeypatch.setattr(module, "now_ns", lambda: self.now_ns)
         with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(_NothingFromOutside())) as runner:
             return runner.run(self._run())
@@ -133,7 +143,7 @@ class Simulation(Timer):
     def _producer(self, client: _Client, payload: Payload) -> Producer:
         templates = Templates(payload)
         setup = ProducerSetup(scenario=self.scenario, topic=TOPIC, templates=templates, seed=1, on_visible=self._see)
-        return kind_of_producer(self.scenario)(client, self.number, setup)
+        return kind_of_producer(self.scenario, payload)(client, self.number, setup)
 
     async def _drive(self, producer: Producer) -> Produced:
         scenario = self.scenario
@@ -209,9 +219,23 @@ class Simulation(Timer):
             while queue:
                 batch_producer = queue.popleft()
                 batch_producer.drain_ready()
-                one = _decoded(bytes(batch_producer.get_data_buffer()), where.partition, self.now_ns)
+                one = self._decoded(bytes(batch_producer.get_data_buffer()), where.partition)
                 self.deliver(one, batch_producer.done, batch_producer.failure)
         self._accumulator._batches.clear()
+
+    def _decoded(self, data: bytes, partition: int) -> Sent:
+        records = list(MemoryRecords(data).next_batch())
+        tags = [(0, 0) if self.scenario.joins_identities else _tag(_tag_bytes(record)) for record in records]
+        return Sent(
+            at_ns=self.now_ns,
+            partition=partition,
+            indexes=[index for _, index in tags],
+            dues_ns=[due_ns for due_ns, _ in tags],
+            keys=[record.key for record in records],
+            sizes=[len(record.value) for record in records],
+            values=[record.value for record in records],
+            headers=[list(record.headers) for record in records],
+        )
 
     def _see(self, count: int) -> None:
         self.visible += count
@@ -270,17 +294,10 @@ class _NothingFromOutside(selectors.SelectSelector):
         return []
 
 
-def _decoded(data: bytes, partition: int, now_ns: int) -> Sent:
-    records = list(MemoryRecords(data).next_batch())
-    tags = [_tag(record_producer.value) for record_producer in records]
-    return Sent(
-        at_ns=now_ns,
-        partition=partition,
-        indexes=[index for _, index in tags],
-        dues_ns=[due_ns for due_ns, _ in tags],
-        keys=[record_producer.key for record_producer in records],
-        sizes=[len(record_producer.value) for record_producer in records],
-    )
+def _tag_bytes(record: Any) -> bytes:
+    """Return a record's tag, from its header if it has one; short values without a header have none."""
+    found: bytes = dict(record.headers).get(HEADER, record.value)
+    return found[: _TAG.size].ljust(_TAG.size, bytes(1))
 
 
 def _tag(value: bytes) -> tuple[int, int]:

@@ -37,11 +37,12 @@ _READS = frozenset({Operation.READ, Operation.DESCRIBE})
 """Operations that a run performs on a read-only topic."""
 
 
-TopicField = Literal["topic", "output_topic"]
+TopicField = Literal["topic", "output_topic", "dead_letter_topic"]
 """Scenario field that contains a topic."""
 _CREATE: Mapping[TopicField, str] = {
     "topic": "create it, or leave out topic so that the run creates one",
     "output_topic": "create it, or add it to kafka_app(topics=...) so that the test creates it",
+    "dead_letter_topic": "create it, or add it to kafka_app(topics=...) so that the test creates it",
 }
 
 
@@ -78,6 +79,13 @@ class Preflight:
         if output is None:
             return scenario.partitions
         return self._call(lambda client: self._topic(client, output, _READS, field="output_topic")).partitions
+
+    def dead_letter_partitions(self, scenario: Scenario) -> int:
+        """Return the number of partitions in the dead-letter topic; 0 without one; raises as `read_partitions` does."""
+        name = scenario.dead_letter_topic
+        if name is None:
+            return 0
+        return self._call(lambda client: self._topic(client, name, _READS, field="dead_letter_topic")).partitions
 
     def check(self, scenario: Scenario, topic: str, member: str, *, guarded: bool) -> None:
         """Check the resources that the run will use; its topic already exists.

@@ -45,6 +45,7 @@ def fold(seen: Observations, scenario: Scenario) -> Round:
     recovery = _recovery(seen, series, window, scenario)
     metrics = {
         **_log_metrics(load, integrity),
+        **({} if seen.log.dead_letters is None else {"app.dead_letters": float(seen.log.dead_letters)}),
         **_fault_metrics(load, excused=window.excused),
         **_load_metrics(load, scenario),
         **groups.metrics,
@@ -177,6 +178,9 @@ def _log_metrics(load: LoadReport, integrity: Mapping[str, float]) -> dict[str, 
     acknowledged = sum(part.acknowledged for part in load.produced)
     if not acknowledged or "lost" not in integrity:
         return {**integrity}
+    if load.joined is not None:
+        ratio = load.joined.output_ratio
+        return {**integrity} if ratio is None else {**integrity, "app.output_ratio": ratio}
     return {**integrity, "app.output_ratio": 1 - integrity["lost"] / acknowledged}
 
 

@@ -49,8 +49,13 @@ class LoadRun:
     """Name of the run, used as the prefix of its topics, consumer groups and transactional ids."""
     number: int
     """Number of the load within its run, starting at 1."""
+    seed: int
+    """Seed of the load's records."""
     read_partitions: int
     """Number of partitions in the topic that the consumers read."""
+    dead_letter_partitions: int = 0
+    """Number of partitions in the dead-letter topic; 0 without one."""
+    _dead_letters_before: int | None = None
     began: bool = False
     """True once workers may have written records, other than the backlog, that must be aborted."""
     nonce: Nonce = field(default_factory=lambda: (secrets.randbits(63), secrets.randbits(63)))
@@ -75,6 +80,24 @@ class LoadRun:
         """
         if self.scenario.topic is None:
             self.admin.create_topic(self.topic, self.scenario)
+
+    def begin_dead_letters(self) -> None:
+        """Remember the end of the dead-letter topic before the load."""
+        self._dead_letters_before = self._dead_letters()
+
+    def new_dead_letters(self) -> int | None:
+        """Return the number of records added to the dead-letter topic since `begin_dead_letters`; None if unknown."""
+        after = self._dead_letters()
+        return None if after is None or self._dead_letters_before is None else after - self._dead_letters_before
+
+    def _dead_letters(self) -> int | None:
+        topic = self.scenario.dead_letter_topic
+        if topic is None or not self.dead_letter_partitions:
+            return None
+        try:
+            return sum(self.admin.end_offsets(topic, self.dead_letter_partitions).values())
+        except ClusterError:
+            return None
 
     def clean_up(self, *, hasty: bool) -> Leftovers:
         """Abort open transactions if the load has started, and delete its own topic."""
@@ -134,7 +157,7 @@ class LoadRun:
                 read_partitions=self.read_partitions,
                 producers=producers,
                 consumers=consumers,
-                seed=self.number,
+                seed=self.seed,
                 nonce=self.nonce,
             )
             for worker, (producers, consumers) in enumerate(shares)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
+from pytest_kafkaperf.scenarios.identify import BY_HEADER, ONE
+from pytest_kafkaperf.scenarios.payloads import Generated
 from pytest_kafkaperf.scenarios.rate import peak_rate
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
 
@@ -14,7 +16,10 @@ APPLICATION_SLICE_S = 1.5
 programs whose compiler is unknown. Each slice has a separate topic, because even after a long warm-up, the
 first load on a second topic was slow again: the JVM had discarded code that it had compiled for a single topic."""
 _IRRELEVANT = {
-    **dict.fromkeys(("topic", "output_topic", "correlate", "rate", "records", "duration")),
+    **dict.fromkeys(("topic", "output_topic", "rate", "records", "duration")),
+    "identify": BY_HEADER,
+    "expect": ONE,
+    "dead_letter_topic": None,
     "watch_group": (),
     "backlog": 0,
     "warmup": 0.0,
@@ -54,10 +59,13 @@ def warm_up_load(scenario: Scenario, *, duration_s: float) -> Scenario:
     """Return the scenario's load at full speed, on a separate topic.
 
     Consumers of that topic read tags from the values. If a scenario with an application has values that are too short
-    for tags, the warm-up uses longer ones.
+    for tags, the warm-up uses longer ones. Random values take the place of a payload function, which may be slow.
     """
     update: dict[str, Any] = {**_IRRELEVANT, "duration": duration_s, "producers": max(1, scenario.producers)}
-    if scenario.tags_in_header and (scenario.record_size is None or min(scenario.record_sizes) < TAG_BYTES):
+    if isinstance(scenario.payload, Generated):
+        size_bytes = max(TAG_BYTES, round(scenario.payload.mean_bytes or _TAGGED_BYTES))
+        update |= {"payload": "random", "record_size": size_bytes}
+    elif scenario.tags_in_header and (scenario.record_size is None or min(scenario.record_sizes) < TAG_BYTES):
         update |= {"payload": "random", "record_size": _TAGGED_BYTES}
     return scenario.model_copy(update=update)
 

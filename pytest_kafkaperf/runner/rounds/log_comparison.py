@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -34,11 +35,18 @@ _REPLICATION_TICK_S = 0.1
 def compared_log(
     load: LoadReport, problems: Sequence[Problem], run: LoadRun, pool: WorkerPool, before: Mapping[int, int]
 ) -> LogComparison:
-    """Compare the growth of the log since `before`, its end offsets by partition, with the acknowledged records.
+    """Compare the logs of the load's topics before and after it.
 
-    If the counts disagree, the pool's workers read the log back, record by record. `problems` are problems with the
-    load and with actions during it.
+    The growth of the topic since `before`, its end offsets by partition, must match the acknowledged records. If the
+    counts disagree, the pool's workers read the log back, record by record. `problems` are problems with the load and
+    with actions during it.
     """
+    return dataclasses.replace(_compared_topic(load, problems, run, pool, before), dead_letters=run.new_dead_letters())
+
+
+def _compared_topic(
+    load: LoadReport, problems: Sequence[Problem], run: LoadRun, pool: WorkerPool, before: Mapping[int, int]
+) -> LogComparison:
     scenario = run.scenario
     if problems and not load.broken and run.admin.is_gone(run.topic):
         return _without_topic(run.topic)
@@ -106,8 +114,11 @@ def _audit_of_output(load: LoadReport) -> Audit | Unaudited | None:
         return _too_many_unknown(load)
     received, unmatched = (sum(getattr(part, name) for part in load.consumed) for name in ("received", "unmatched"))
     if unmatched and not received:
-        return None  # some output records lack their tags, so it is unknown which records they are
-    found = outcome(load.consumed, _unknown(load), sum(part.acknowledged for part in load.produced))
+        return None  # no output record can be assigned to an input record
+    if load.joined is not None:
+        found = load.joined.audit
+    else:
+        found = outcome(load.consumed, _unknown(load), sum(part.acknowledged for part in load.produced))
     if (found.lost or found.duplicated) and any(part.reassigned for part in load.consumed):
         return Unaudited(REASSIGNED)
     return found

@@ -25,6 +25,8 @@ class LogComparison:
     """Contents of the log, or the reason why an audit was impossible; None if the counts agree."""
     gone: Problem | None = None
     """The problem if the topic was deleted during the load; None if no deletion was detected."""
+    dead_letters: int | None = None
+    """Number of records added to the dead-letter topic; None if there is no such topic, or it could not be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

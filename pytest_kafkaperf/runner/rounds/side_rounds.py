@@ -30,6 +30,7 @@ from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
 from pytest_kafkaperf.load.backends.processes import Processes
 from pytest_kafkaperf.load.controller import READY_TIMEOUT_S, OpenBackend, Progress, WorkerPool
 from pytest_kafkaperf.load.engines.engine import engine_of
+from pytest_kafkaperf.load.join import join
 from pytest_kafkaperf.load.messages import Assignment, LoadReport
 from pytest_kafkaperf.load.schedule import DRAIN_TIMEOUT_S, group_drain_s, longest_s, settle_timeout_s
 from pytest_kafkaperf.load.shared_counters import SharedCounters
@@ -48,6 +49,10 @@ from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 OnProgress = Callable[[str, int, Progress], None]
 """Called with the trial's label, the round's number (starting at 1), and the progress of its load."""
 
+_SLICE_SEEDS = 10_000
+"""Seed of the first warm-up slice."""
+PROBE_SEEDS = 20_000
+"""Seed of the probe. An application that ignores records which it has already seen must not know those of a round."""
 _HASTY_TIMEOUT_S = 3
 """Time limit for deleting consumer groups after an aborted trial, when the cluster may be gone or a user is waiting."""
 
@@ -114,7 +119,11 @@ class SideRounds:
         self._stopwatch = stopwatch or Stopwatch()
         self._admin = Admin(side.cluster.bootstrap_servers, side.cluster.access)
         self._label = self._run = ""
-        self._read_partitions = self._loads = 0
+        self._read_partitions = self._dead_letter_partitions = self._loads = 0
+        self.round_seed = 0
+        """Seed of the last round's records. It rises over all trials, so that an application that ignores records which
+        it has already seen reads all of them, and it is the same on both sides."""
+        self._slice_seed = _SLICE_SEEDS
         self._checked: set[str | None] = set()
         """Topics of the trial's loads so far, with None for the plugin's own topics."""
 
@@ -133,6 +142,7 @@ class SideRounds:
         preflight = Preflight(cluster.bootstrap_servers, cluster.access)
         self.scenario = preflight.resolve(self.scenario)
         self._read_partitions = preflight.read_partitions(self.scenario)
+        self._dead_letter_partitions = preflight.dead_letter_partitions(self.scenario)
         loads = sides * self.scenario.rounds * (1 if self._plan is None else MOST_STEPS)
         loads += sides  # for all warm-up slices; a slice that reaches a time limit ends the warm-up
         slowest = self.scenario if self._plan is None else self.scenario.model_copy(update={"rate": self._plan.low})
@@ -185,7 +195,8 @@ class SideRounds:
 
         """
         side = self.side.without_actions() if phase is Phase.APPLICATION else self.side.without_apps()
-        return self._measure_load(workers, side, load, f"warm-up: {phase}")
+        self._slice_seed += 1
+        return self._measure_load(workers, side, load, f"warm-up: {phase}", seed=self._slice_seed)
 
     def measure(self, workers: Workers) -> Round:
         """Measure one round, which is either one load or a capacity search with one load per step.
@@ -196,8 +207,9 @@ class SideRounds:
         """
 
         def load(scenario: Scenario, step: str = "") -> Round:
+            self.round_seed += 1
             with self._stopwatch.measure(Span.TOPIC):  # a load starts by creating its topic
-                one = self._measure_load(workers, self.side, scenario, step)
+                one = self._measure_load(workers, self.side, scenario, step, seed=self.round_seed)
             done = Progress(phase="done", elapsed_s=0.0, acknowledged=0, step=step, metrics=one.metrics)
             self._on_progress(self._label, len(self.rounds) + 1, done)
             return one
@@ -215,7 +227,7 @@ class SideRounds:
         self._apps_warm = False
         self.side.restart(quick=quick)
 
-    def _measure_load(self, workers: Workers, side: Side, scenario: Scenario, step: str = "") -> Round:
+    def _measure_load(self, workers: Workers, side: Side, scenario: Scenario, step: str, *, seed: int) -> Round:
         """Run one load and clean up after it; `side` contains the participating applications and actions."""
         self._loads += 1
         first = scenario.topic not in self._checked  # a warm-up has a separate topic, and may not use the scenario's
@@ -226,7 +238,9 @@ class SideRounds:
             scenario=scenario,
             run=self._run,
             number=self._loads,
+            seed=seed,
             read_partitions=self._read_partitions if scenario.topic == self.scenario.topic else scenario.partitions,
+            dead_letter_partitions=self._dead_letter_partitions,
         )
         seen: Observations | None = None
         try:
@@ -263,6 +277,7 @@ class SideRounds:
         self._stopwatch.begin(Span.CONNECT)
         with observers:
             before: Mapping[int, int] = self._admin.end_offsets(load.topic, scenario.partitions)
+            load.begin_dead_letters()
             if scenario.backlog:
                 written = self._write_backlog(workers, side, load)
                 before = backlog_ends(self._admin, load.topic, before, written)
@@ -270,7 +285,7 @@ class SideRounds:
             counters = workers.pool.counters(groups=scenario.consumer_groups)
             assignments = load.assignments(workers.shares, counters)
             load.began = True
-            report = self._run_load(workers, scenario, assignments, counters, observers.follow)
+            report = join(self._run_load(workers, scenario, assignments, counters, observers.follow), scenario)
             self._count_load(report, scenario)
             observers.settle(report)
         self._stopwatch.begin(Span.AUDIT)

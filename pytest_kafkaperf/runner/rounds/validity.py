@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,9 +14,10 @@ from pytest_kafkaperf.core.problems import Cause, Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S, Count, Quantity, Unit
 from pytest_kafkaperf.load.ledger import LATE_NS
 from pytest_kafkaperf.load.messages import Unaudited
-from pytest_kafkaperf.scenarios.payloads import HEADER, name_of
+from pytest_kafkaperf.scenarios.identify import BY_HEADER, HEADER
+from pytest_kafkaperf.scenarios.payloads import Generated
 from pytest_kafkaperf.scenarios.rate import peak_rate
-from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, TAG_BYTES, Scenario
+from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold
 
 if TYPE_CHECKING:
@@ -40,6 +42,9 @@ One late record is always tolerated: if fewer than 100 are due, it says nothing 
 
 _SLOWED = 2
 """Factor by which brokers can slow down when the machine is too busy for the generator."""
+
+_BUSY_GENERATING_RATIO = 0.6
+"""Share of a worker's time spent in a payload function above which the function counts as too slow for the rate."""
 
 _SATURATED_RATIO = 0.95
 """Share of time spent running or waiting for a core above which a worker counts as the bottleneck."""
@@ -73,7 +78,11 @@ def load_problems(seen: Observations, scenario: Scenario, integrity: Mapping[str
         problems.append(Problem(Cause.EMPTY_TOPIC, {"topic": scenario.topic}))
     if scenario.output_topic is None:
         problems += _reading_problems(load, scenario, lost=int(integrity.get("lost", 0)))
-    elif any(part.acknowledged for part in load.produced) and not any(part.received for part in load.consumed):
+    elif (
+        scenario.expect.most
+        and any(part.acknowledged for part in load.produced)
+        and not any(part.received for part in load.consumed)
+    ):
         problems.append(_no_output(load, scenario))
     unread = "the topic's log was not read" if "lost" not in integrity else None
     reason = seen.log.audit.reason if isinstance(seen.log.audit, Unaudited) else unread
@@ -165,17 +174,42 @@ def _producing_problems(load: LoadReport, scenario: Scenario) -> list[Problem]:
     if scenario.rate is None:
         values = {"missing": missing, "records": scenario.records, "timeout_s": RECORDS_TIMEOUT_S}
         return [Problem(Cause.LOAD_NOT_REACHED, values)] if missing else []
+    problem = _slow_generator(load, scenario, peak_rate(scenario.rate))
+    return [] if problem is None else [problem]
+
+
+def _slow_generator(load: LoadReport, scenario: Scenario, rate: float) -> Problem | None:
+    """Return the problem that the generator did not reach the rate because of its own CPU time."""
+    produced = load.produced
     due = sum(part.sent + part.missing for part in produced)
-    tolerated = _tolerated(due)
     late = max(sum(part.late for part in produced), sum(part.behind for part in produced))
-    if late > tolerated:
-        return [Problem(Cause.SENT_LATE, {"late": late, "due": due})]
     unsent = sum(part.sent_late + part.missing for part in produced)
-    rate = peak_rate(scenario.rate)
+    if max(late, unsent) <= _tolerated(due):
+        return None
+    most = _payload_rate(load, scenario)
+    if isinstance(scenario.payload, Generated) and most * _BUSY_GENERATING_RATIO < rate:
+        values: dict[str, object] = {"late": max(late, unsent), "due": due}
+        return Problem(Cause.PAYLOAD_TOO_SLOW, {**values, "function": scenario.payload.name, "most": most})
+    if late > _tolerated(due):
+        return Problem(Cause.SENT_LATE, {"late": late, "due": due})
     slowest = max((_needed_cores(worker, rate, scenario.producers) for worker in load.workers), default=0.0)
-    if unsent > tolerated and slowest > _SATURATED_RATIO:
-        return [Problem(Cause.NOT_SENT_IN_TIME, {"unsent": unsent, "due": due, "cores": slowest})]
-    return []
+    if slowest > _SATURATED_RATIO:
+        return Problem(Cause.NOT_SENT_IN_TIME, {"unsent": unsent, "due": due, "cores": slowest})
+    return None
+
+
+def _payload_rate(load: LoadReport, scenario: Scenario) -> float:
+    """Return how many records/s the payload function can make for all producers; infinite without such a function.
+
+    A worker's producers share its time.
+    """
+    busiest = 0.0
+    for worker in load.workers:
+        made = sum(part.generated for part in worker.produced)
+        if made:
+            cost_s = sum(part.generating_s for part in worker.produced) / made
+            busiest = max(busiest, cost_s * len(worker.produced) / scenario.producers)
+    return 1 / busiest if busiest else math.inf
 
 
 def _tolerated(due: int) -> float:
@@ -230,11 +264,11 @@ def _no_output(load: LoadReport, scenario: Scenario) -> Problem:
     topics = {"topic": scenario.topic, "output_topic": scenario.output_topic}
     if not unmatched:
         return Problem(Cause.NO_OUTPUT, topics)
-    if scenario.correlate is None:
+    if scenario.identify == BY_HEADER:
         others = Count(unmatched, "other record")
         return Problem(Cause.HEADERS_MISSING, {**topics, "header": HEADER, "others": others})
-    function, others = name_of(scenario.correlate), Count(unmatched, "record")
-    return Problem(Cause.NOTHING_MATCHED, {**topics, "function": function, "others": others, "tag_bytes": TAG_BYTES})
+    others = Count(unmatched, "record")
+    return Problem(Cause.NOTHING_MATCHED, {**topics, "identify": str(scenario.identify), "others": others})
 
 
 def _application_warnings(integrity: Mapping[str, float], output_topic: str, silent_s: float) -> list[Notice]:

@@ -19,6 +19,7 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.load.backends import dask_workers
 from pytest_kafkaperf.load.backends.dask_sync import clock_name
 from pytest_kafkaperf.load.backends.dask_workers import DaskWorkers
+from pytest_kafkaperf.scenarios.payloads import Samples
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.audit_task import UNREADABLE
 from tests.support.dask_faults import kill_a_worker
@@ -184,8 +185,8 @@ def test_a_file_of_samples_goes_along(broker: Cluster, three: Workers, tmp_path:
     samples.write_text("\n".join("x" * size for size in range(40, 60)), encoding="utf-8")
     scenario = Scenario.of({"records": 500, "payload": f"file:{samples}", "rounds": 1, "warmup": 0, "consumers": 1})
     payload = scenario.payload
-    assert not isinstance(payload, str)
-    found = scenario.model_copy(update={"payload": type(payload)(file=payload.file, path=str(samples))})
+    assert isinstance(payload, Samples)
+    found = scenario.model_copy(update={"payload": Samples(file=payload.file, path=str(samples))})
     (only,) = run_scenario(found, broker, allocation=three.allocation)
 
     assert faults(only) == []

@@ -148,24 +148,24 @@ def test_a_record_that_comes_out_again_is_duplicated(broker: Cluster, load: Load
 def test_a_function_finds_the_record_that_went_in(broker: Cluster, load: Load, relay: Start) -> None:
     """For applications that drop headers."""
     relay("--wrap")
-    ran = load(broker, **THROUGH, correlate=application.unwrapped)
+    ran = load(broker, **THROUGH, identify={"input": "value:16", "output": application.unwrapped})
     assert (ran.faults, ran.metrics["lost"], ran.metrics["duplicated"]) == ([], 0, 0)
     assert sum(part.latency.total for part in ran.consumed) == DUE
 
 
 @pytest.mark.parametrize(
-    ("correlate", "told"),
+    ("function", "told"),
     [
         (application.failing, "tests.support.relay.failing failed at offset"),
-        (application.wrong_type, "tests.support.relay.wrong_type returned int; return the first 16 bytes"),
+        (application.wrong_type, "tests.support.relay.wrong_type returned int; return the 16 bytes of the tag"),
     ],
 )
 def test_a_function_that_goes_wrong_is_named(
-    broker: Cluster, load: Load, relay: Start, correlate: Any, told: str
+    broker: Cluster, load: Load, relay: Start, function: Any, told: str
 ) -> None:
     """It is the test's own code."""
     relay()
-    ran = load(broker, **THROUGH, correlate=correlate)
+    ran = load(broker, **THROUGH, identify={"input": "value:16", "output": function})
     assert any(told in problem.text for problem in ran.round.problems)
 
 

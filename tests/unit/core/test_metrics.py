@@ -49,6 +49,7 @@ def test_the_catalogue_is_the_documented_list_in_its_order() -> None:
         "app.recovery",
         "app.recovery.throughput",
         "app.output_ratio",
+        "app.dead_letters",
         "errors",
         "error_ratio",
         "unsent",
@@ -85,7 +86,9 @@ def test_more_is_better_for_throughput_and_bandwidth_only() -> None:
 def test_counts_are_summed_and_whatever_can_be_zero_is_marked() -> None:
     """A median would let two rounds with losses pass; zero has no logarithm."""
     special = {name: one.over_rounds for name, one in CATALOGUE.items() if one.over_rounds != "median"}
-    assert special == dict.fromkeys(("errors", "unsent", "lost", "duplicated", "reordered"), "sum") | {
+    assert special == dict.fromkeys(
+        ("app.dead_letters", "errors", "unsent", "lost", "duplicated", "reordered"), "sum"
+    ) | {
         "error_ratio": "mean",
         "app.output_ratio": "mean",
     }
@@ -95,8 +98,20 @@ def test_counts_are_summed_and_whatever_can_be_zero_is_marked() -> None:
     }
     assert (
         zero
-        == {"lag.max", "lag.end", "errors", "error_ratio", "unsent", "lost", "duplicated", "reordered", "recovery"}
+        == {
+            "app.dead_letters",
+            "lag.max",
+            "lag.end",
+            "errors",
+            "error_ratio",
+            "unsent",
+            "lost",
+            "duplicated",
+            "reordered",
+            "recovery",
+        }
         | {"app.lag.max", "app.lag.end", "app.lag.slope", "app.drain", "app.start", "app.recovery", "catchup"}
+        | {"app.dead_letters"}
         | told_by_brokers
     )
 

@@ -57,15 +57,32 @@ TEXTS: dict[Cause, tuple[dict[str, object], str]] = {
         "leave out the slowest records",
     ),
     Cause.REJOINED: ({"reason": "they rejoined"}, "records unread: they rejoined"),
+    Cause.PAYLOAD_TOO_SLOW: (
+        {"late": 17, "due": 100, "function": "shop.order", "most": 1234.5},
+        "generator too slow: 17 of 100 records were sent late, because the payload function shop.order makes only "
+        "about 1234 records/s on this machine; make it faster, use more producers or a lower rate, or generate a pool "
+        "in advance: payload={'function': ..., 'pool': 10_000}",
+    ),
+    Cause.IDENTITIES_REPEATED: (
+        {"repeats": 2, "records": 100, "identify": "json:order.id"},
+        "2 of 100 input records have the same identity (json:order.id) as another one, so the output cannot be "
+        "assigned to them; make identities unique, for example with key='sequential' and identify='key', or with a "
+        "payload function that uses its index",
+    ),
+    Cause.TOO_MANY_IDENTITIES: (
+        {"records": 11, "most": 10},
+        "11 records are too many to be identified without a tag; at most 10 are allowed in a round; shorten the round, "
+        "lower the rate, or set identify='header'",
+    ),
     Cause.HEADERS_MISSING: (
         {"header": "kafkaperf", "others": Count(1, "other record"), "output_topic": "bills"},
         "no record came out with the header 'kafkaperf', but 1 other record arrived in 'bills': make the application "
-        "copy the headers of its input, or pass a function as correlate=",
+        "copy the headers of its input, or set identify to what it keeps: 'key', 'json:FIELD' or a function",
     ),
     Cause.NOTHING_MATCHED: (
-        {"function": "shop:id_of", "others": Count(2, "record"), "output_topic": "bills", "tag_bytes": 16},
-        "shop:id_of matched no record, but 2 records arrived in 'bills': it must return the first 16 bytes of the "
-        "input value, so the application must include them in its output",
+        {"identify": "json:order.id", "others": Count(2, "record"), "output_topic": "bills"},
+        "no input record has the same identity (json:order.id) as what arrived in 'bills' (2 records): check that the "
+        "application keeps it, and that identify describes where",
     ),
     Cause.NO_OUTPUT: (
         {"topic": "orders", "output_topic": "bills"},

@@ -35,7 +35,7 @@ HOMES = {
     "cryptography": ("clusters/access/stores.py", "clusters/brokers/certificates.py"),
     "distributed": ("load/backends",),
     "docker": ("clusters/docker",),
-    "jinja2": ("reports/html/page.py",),
+    "jinja2": ("reports/html/page.py", "load/generation.py"),
     "otava": ("reports/history.py",),
     "markupsafe": ("reports/html/page.py",),
     "javaproperties": (

@@ -167,6 +167,22 @@ def test_a_record_without_a_tag_in_the_log_ends_the_audit() -> None:
         named_records(received([(0, 1)], 2), every=False)
 
 
+@pytest.mark.parametrize(
+    ("tags", "count", "every", "indexes"),
+    [
+        ([(0, 5)], 3, False, [5, 6, 7]),  # of a pool
+        ([(0, 5), (0, 9), (0, 6)], 3, False, [5, 9, 6]),  # of a pool with keys
+        ([(0, 5), (0, 9), (0, 6)], 3, True, [5, 9, 6]),
+    ],
+)
+def test_generated_records_have_one_tag_each_or_one_in_a_batch(
+    tags: list[tuple[int, int]], count: int, indexes: list[int], *, every: bool
+) -> None:
+    """Their tags are in headers, which each record or only a batch's first record has."""
+    producers, found = named_records(received(tags, count), every=every, is_generated=True)
+    assert (producers.tolist(), found.tolist()) == ([0] * count, indexes)
+
+
 KEYED = {"key": "uniform:10"}
 
 

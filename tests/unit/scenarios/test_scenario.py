@@ -48,7 +48,9 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         "consumer_config": {},
         "topic": None,
         "output_topic": None,
-        "correlate": None,
+        "dead_letter_topic": None,
+        "identify": "header",
+        "expect": "1",
         "watch_group": (),
         "partitions": 6,
         "replication_factor": None,
@@ -227,10 +229,11 @@ _MIX = "for example {'100 B': 0.9, '10 KiB': 0.1}"
         (
             {"zzz": 1, "acs": 1},
             "unknown field 'zzz': expected one of 'abort_ratio', 'acks', 'backlog', 'batch_size', 'client', "
-            "'compression', 'consume', 'consumer_config', 'consumer_groups', 'consumers', 'correlate', 'duration', "
-            "'headers', 'idempotence', 'isolation_level', 'key', 'linger', 'output_topic', 'partitions', 'payload', "
-            "'producer_config', 'producers', 'rate', 'record_size', 'records', 'replication_factor', 'rounds', "
-            "'topic', 'topic_config', 'transaction_size', 'warmup', 'watch_group'; "
+            "'compression', 'consume', 'consumer_config', 'consumer_groups', 'consumers', "
+            "'dead_letter_topic', 'duration', 'expect', "
+            "'headers', 'idempotence', 'identify', 'isolation_level', 'key', 'linger', 'output_topic', 'partitions', "
+            "'payload', 'producer_config', 'producers', 'rate', 'record_size', 'records', 'replication_factor', "
+            "'rounds', 'topic', 'topic_config', 'transaction_size', 'warmup', 'watch_group'; "
             "unknown field 'acs': did you mean 'acks'?",
         ),
         ({"throughput": 5, "rps": 5}, "unknown fields 'throughput', 'rps': did you mean 'rate'?"),
@@ -363,7 +366,8 @@ _MIX = "for example {'100 B': 0.9, '10 KiB': 0.1}"
         ),
         (
             {"payload": "text"},
-            "payload='text': must be 'random', 'zeros', 'file:PATH' or {'file': PATH, 'delimiter': TEXT}",
+            "payload='text': must be 'random', 'zeros', 'file:PATH', {'file': PATH, 'delimiter': TEXT}, "
+            "'template:PATH', a function (index, random), or {'function': FUNCTION, 'pool': NUMBER}",
         ),
         ({"payload": "file:"}, "payload: invalid file '': must be non-empty text that can be encoded in UTF-8"),
         (
@@ -556,7 +560,9 @@ def test_merging_leaves_the_levels_as_they_are() -> None:
 def test_metrics_are_those_that_the_scenario_can_measure() -> None:
     """A limit on any other is refused at collection."""
     caught_up = [name for name in LOAD_METRICS if not name.startswith("app.")]
-    everything = [name for name in LOAD_METRICS if not name.startswith(("catchup", "app.output_ratio"))]
+    everything = [
+        name for name in LOAD_METRICS if not name.startswith(("catchup", "app.output_ratio", "app.dead_letter"))
+    ]
     every = [name for name in everything if not name.startswith("app.")]
     few = [name for name in every if name.endswith("p99.99")]
     consuming = [name for name in every if name.split(".")[0] in ("consume", "e2e", "lag")]
@@ -606,13 +612,16 @@ def wrapped_tag(record: Any) -> bytes:
 
 
 THROUGH: dict[str, Any] = {"topic": "orders", "output_topic": "orders-enriched", "consumers": 1}
+UNWRAPPED = {"input": "value:16", "output": wrapped_tag}
 
 
-def test_a_function_that_correlates_is_known_by_its_name() -> None:
-    """Workers import it, and a baseline has to tell it from another one."""
-    scenario = Scenario.of({**THROUGH, "correlate": wrapped_tag})
-    assert scenario.model_dump(mode="json")["correlate"] == f"{__name__}.wrapped_tag"
-    assert format_field("correlate", scenario.correlate) == f"{__name__}.wrapped_tag"
+def test_a_function_that_identifies_records_is_known_by_its_name() -> None:
+    """Workers import it, and a baseline has to distinguish it from another one."""
+    scenario = Scenario.of({**THROUGH, "identify": UNWRAPPED})
+    dumped = scenario.model_dump(mode="json")["identify"]
+    assert dumped == {"input": "value:16", "output": f"{__name__}.wrapped_tag"}
+    shown = f"input value:16, output {__name__}.wrapped_tag"
+    assert [format_field("identify", value) for value in (scenario.identify, dumped)] == [shown, shown]
     assert pickle.loads(pickle.dumps(scenario)) == scenario  # noqa: S301 - our own
     assert not scenario.tags_in_header
 
@@ -752,10 +761,9 @@ def test_the_tag_is_the_last_header_of_what_goes_through_an_application() -> Non
             "output_topic 'orders-enriched' cannot be combined with abort_ratio",
         ),
         ({"headers": {"kafkaperf-tag": "1"}}, "the name 'kafkaperf-tag' is reserved for the plugin"),
-        ({"output_topic": None, "correlate": wrapped_tag}, "correlate requires output_topic"),
-        ({"correlate": "header"}, "correlate='header': must be a function that takes a record"),
-        ({"correlate": lambda record: record.value}, "must be a module-level function"),
-        ({"correlate": wrapped_tag, "record_size": 5}, "record_size 5 B is too small for consumers"),
+        ({"output_topic": None, "identify": UNWRAPPED}, "identify requires output_topic"),
+        ({"identify": lambda record: record.value}, "must be a module-level function"),
+        ({"identify": UNWRAPPED, "record_size": 5}, "record_size 5 B is too small for consumers"),
     ],
 )
 def test_what_cannot_go_through_an_application_is_refused(fields: dict[str, Any], told: str) -> None:
@@ -772,7 +780,7 @@ def test_a_function_that_workers_cannot_import_is_refused(monkeypatch: pytest.Mo
     with pytest.raises(
         ScenarioError, match="workers cannot import tag from test_nowhere: the module is not on Python's"
     ):
-        Scenario.of({**THROUGH, "correlate": module.tag})
+        Scenario.of({**THROUGH, "identify": module.tag})
 
 
 SECRET_HEADERS = {"Authorization": "Bearer abcdefghijkl", "trace": "Basic YWJjOmRlZg==", "x-api-key": "k1"}

@@ -7,6 +7,7 @@
 - producers: base class of the producers, and transactions
 - batch_producer: producers of prepared batches
 - keyed_producer: producers of records with keys
+- generated_producer: producers of records that are encoded one by one
 - record_producer: producers that send record by record
 - sender: sender with several in-flight requests per broker
 - templates: batches encoded in advance

@@ -40,6 +40,16 @@ class Records(NamedTuple):
     """Keys, shape `(records,)`; None without keys."""
 
 
+class Body(NamedTuple):
+    """Encoded records of one batch."""
+
+    encoded: bytes | bytearray
+    measured_bytes: int
+    """Size of the measured records' keys and values in bytes."""
+    identities: Int64s | None = None
+    """Hash of each record's identity, shape `(records,)`; None if records carry tags."""
+
+
 class BatchProducer(Producer):
     """Producer that sends records without keys in explicit batches."""
 
@@ -107,12 +117,11 @@ class BatchProducer(Producer):
             LoadError: the client can no longer send.
 
         """
-        indexes, dues_ns, keys = records
-        template, count = self._template, indexes.size
-        self._advance(count)
+        indexes, dues_ns, _ = records
+        body = self._body(records, now=now, measured=measured)
         made = EncodedBatch(
-            self._stamp.body(template, indexes=indexes, dues_ns=now if dues_ns is None else dues_ns, keys=keys),
-            count,
+            body.encoded,
+            indexes.size,
             timestamp_ms=time.time_ns() // 1_000_000,
             codec=CODECS[self._scenario.compression],
             transactional=self._transactions is not None,
@@ -121,10 +130,11 @@ class BatchProducer(Producer):
             partition=partition,
             indexes=indexes,
             measured=measured,
-            measured_bytes=_bytes_of_last(template, count, measured),
+            measured_bytes=body.measured_bytes,
             dues_ns=dues_ns,
             closing_ns=closing_ns,
             sent_ns=now if dues_ns is None else now_ns(),
+            identities=body.identities,
         )
 
         def on_ended(offset: int | None, error: BaseException | None) -> None:
@@ -136,6 +146,14 @@ class BatchProducer(Producer):
             raise self._refused(error) from None
         self._enter(batch)
         return batch
+
+    def _body(self, records: Records, *, now: int, measured: int) -> Body:
+        """Return the encoded records; those without due times are due `now`."""
+        indexes, dues_ns, keys = records
+        template, count = self._template, indexes.size
+        self._advance(count)
+        encoded = self._stamp.body(template, indexes=indexes, dues_ns=now if dues_ns is None else dues_ns, keys=keys)
+        return Body(encoded, _bytes_of_last(template, count, measured))
 
     def _advance(self, used: int) -> None:
         """Advance to the next batch's template after using `used` records of the current one."""

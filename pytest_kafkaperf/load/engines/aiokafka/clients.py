@@ -58,6 +58,7 @@ from pytest_kafkaperf.load.engines.aiokafka.encoder import (
     version_for,
 )
 from pytest_kafkaperf.load.engines.aiokafka.sender import Accumulator, OnEnded, QueuedBatch, RequestHandler, Sender
+from pytest_kafkaperf.load.identity import NO_NONCE, Nonce
 from pytest_kafkaperf.load.schedule import REQUEST_TIMEOUT_S
 from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 
@@ -230,7 +231,7 @@ def check_aiokafka() -> None:
         )
 
 
-def adapt(scenario: Scenario) -> None:
+def adapt(scenario: Scenario, nonce: Nonce = NO_NONCE) -> None:
     """Replace aiokafka internals for this scenario's load. Call this function only in worker processes.
 
     The replacements apply to all code that uses aiokafka in this process:
@@ -241,7 +242,7 @@ def adapt(scenario: Scenario) -> None:
     - Producers of explicit batches keep several requests in flight. Producers of single records use unmodified aiokafka
       producers, because they measure what an application would get.
     """
-    fetcher.PartitionRecords, fetcher.MemoryRecords = reader_of(scenario), FetchedBatches
+    fetcher.PartitionRecords, fetcher.MemoryRecords = reader_of(scenario, nonce), FetchedBatches
     conn.AIOKafkaConnection = Connection
     conn.READER_LIMIT = _READER_LIMIT
     client.MetadataRequest = ask_for_topics

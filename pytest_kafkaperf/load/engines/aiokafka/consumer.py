@@ -18,6 +18,7 @@ from pytest_kafkaperf.load.clock import Stall, known_to_ns, now_ns
 from pytest_kafkaperf.load.identity import Nonce, ReceivedBatch, RecordFilter, names_of, origin
 from pytest_kafkaperf.load.messages import Consumed
 from pytest_kafkaperf.load.recorder import Series
+from pytest_kafkaperf.load.schedule import longest_s
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -28,6 +29,12 @@ _REBALANCE_S = 1
 _POSITION_TIMEOUT_S = 5
 """Time limit for setting positions. The worker retries until the round starts or stops."""
 _OFFSETS_TIMEOUT_S = 10
+_SETTLED_S = 0.2
+"""Time without further records after which an application's complete output counts as all of it."""
+_RANGE_QUIET_S = 3
+"""The same if the number of output records is 0 or a range, so that it is unknown when the output is complete."""
+_MOST_OUTPUT_S = 60
+"""Minimum time for which consumers read an application's output that does not end, as other programs may write it."""
 _QUIET_S = 10
 """Maximum time since an application's previous output record. If it is exceeded, the missing records count as lost."""
 
@@ -57,6 +64,9 @@ class Consumer:
         self._filter = None if self._existing or scenario.topic is None else RecordFilter(scenario, nonce)
         self._catches_up = scenario.catches_up
         self._reads_application = scenario.output_topic is not None
+        self._joins = scenario.joins_identities
+        self._expected = scenario.expect
+        self._most_output_s = max(_MOST_OUTPUT_S, 3 * longest_s(scenario))
         self._backlog = scenario.backlog
         self._reads_later = scenario.consume == "after"
         self._on_received = on_received
@@ -96,7 +106,9 @@ class Consumer:
                     await self._hold()
                 else:
                     await self._poll(start_ns, returns=self._reads_later)
-            if self._reads_application:
+            if self._joins:
+                await self._await_outputs(start_ns)
+            elif self._reads_application:
                 await self._await_application(start_ns)
             elif not self._counters.stopped:
                 await self._drain(start_ns, drain_s)
@@ -138,9 +150,45 @@ class Consumer:
         while total != (total := self.report.total) and not self._counters.stopped:
             await self._poll(start_ns)  # another member may have counted a duplicate instead of a missing record
 
+    async def _await_outputs(self, start_ns: int) -> None:
+        """Receive until as many different records have come out as are expected, or until no further ones come.
+
+        Records are joined with the input later, so it is unknown which of them belong to the load.
+        """
+        total, is_complete, last_s = -1, False, time.monotonic()
+        ends_s = last_s + self._most_output_s
+        while not self._counters.stopped and time.monotonic() < ends_s:
+            if total != (total := self.report.total):
+                last_s = time.monotonic()
+                if not is_complete and self._expected.most and self._missing() <= 0:
+                    is_complete = self._distinct() >= self._visible()
+                    ends_s = min(ends_s, last_s + _QUIET_S) if is_complete else ends_s
+            if time.monotonic() - last_s > self._patience_s(is_complete=is_complete):
+                return
+            await self._poll(start_ns)
+
+    def _patience_s(self, *, is_complete: bool) -> float:
+        """Return the time without further output after which no more is expected."""
+        if is_complete:
+            return _SETTLED_S
+        return _QUIET_S if self._expected.is_exact and self._expected.most else _RANGE_QUIET_S
+
+    def _distinct(self) -> int:
+        """Return the number of different identities that this consumer has received as often as is expected.
+
+        The members of a group share the records, so others are counted as received by them.
+        """
+        others = self._counters.received()[self.report.group] - self.report.total
+        hashes = np.concatenate([np.empty(0, dtype=np.int64), *(rows[:, 0] for rows in self.report.arrivals)])
+        _, counts = np.unique(hashes, return_counts=True)
+        return int((counts >= self._expected.most).sum()) + max(0, others) // max(1, self._expected.most)
+
+    def _visible(self) -> int:
+        return self._counters.total(Counter.VISIBLE)
+
     def _missing(self) -> int:
         """Return the number of records, including a backlog, that the group has not received."""
-        written = self._counters.total(Counter.VISIBLE) + (self._backlog if self._catches_up else 0)
+        written = self._visible() * self._expected.most + (self._backlog if self._catches_up else 0)
         return written - self._counters.received()[self.report.group]
 
     async def _drain(self, start_ns: int, drain_s: float) -> None:
@@ -170,6 +218,9 @@ class Consumer:
         except TimeoutError:
             return
         received_ns = now_ns()
+        if self._joins:
+            self._collect(fetched)
+            return
         if returns and received_ns >= start_ns:
             for partition, batches in fetched.items():
                 self._client.seek(partition, batches[0].offset)
@@ -182,6 +233,19 @@ class Consumer:
                 self._on_received()
         if fetched:
             self._receive(fetched, received_ns, start_ns)
+
+    def _collect(self, fetched: Mapping[Any, Sequence[ReceivedBatch]]) -> None:
+        """Keep identities and arrival times, which are joined with the input after the load."""
+        report = self.report
+        for batch in (batch for of_partition in fetched.values() for batch in of_partition):
+            report.arrivals.append(batch.tags)
+            report.bytes += batch.size_bytes
+            report.total += len(batch.tags)
+            report.unmatched += batch.count - len(batch.tags)
+            if len(batch.tags):
+                self._series.count(batch.tags[:1, 1], np.array([len(batch.tags)]))
+        if fetched:
+            self._on_received()
 
     def _receive(self, fetched: Mapping[Any, Sequence[ReceivedBatch]], received_ns: int, start_ns: int) -> None:
         batches = [batch for of_partition in fetched.values() for batch in of_partition]

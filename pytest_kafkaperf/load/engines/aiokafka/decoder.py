@@ -15,7 +15,7 @@ CRC-32C and varint functions, and `DefaultRecordBatch`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -28,9 +28,11 @@ from aiokafka.record import control_record, default_records
 from aiokafka.record.util import decode_varint, encode_varint
 
 from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.load.clock import now_ns
 from pytest_kafkaperf.load.engines.aiokafka.encoder import DECODERS, crc32c
-from pytest_kafkaperf.load.identity import Int64s, ReceivedBatch
-from pytest_kafkaperf.scenarios.payloads import Correlate, name_of, tag_in_header
+from pytest_kafkaperf.load.generation import Identifier
+from pytest_kafkaperf.load.identity import Int64s, Nonce, ReceivedBatch
+from pytest_kafkaperf.scenarios.identify import HEADER, Identity, name_of
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -48,6 +50,9 @@ _DELTA_STOPS = (1 << 6, 1 << 13, 1 << 20)
 """Offset deltas below these limits take 1, 2 and 3 bytes."""
 _TAG = np.dtype(">i8")
 
+TagOf = Callable[[Any], bytes | None]
+"""Function that returns the tag of a record written by an application."""
+
 
 class FetchedBatch(NamedTuple):
     """Complete batch with a valid CRC. Only its header is decoded, not its records."""
@@ -60,6 +65,8 @@ class FetchedBatch(NamedTuple):
     record_count: int
     encoded: memoryview
     """Encoded header and records."""
+    arrived_ns: int
+    """Time at which the response arrived."""
 
     @property
     def next_offset(self) -> int:
@@ -90,7 +97,7 @@ class FetchedBatch(NamedTuple):
         records = default_records.DefaultRecordBatch(self.uncompressed()) if stamped else ()
         return [one.timestamp for one in records if one.offset >= fetch_offset and one.timestamp >= since_ms]
 
-    def received(self, fetch_offset: int, tag_of: Correlate | None = None) -> ReceivedBatch | None:
+    def received(self, fetch_offset: int, tag_of: TagOf | None = None) -> ReceivedBatch | None:
         """Decode the records from `fetch_offset` on; return None if there are none.
 
         `tag_of` returns the tag of a record written by an application.
@@ -115,6 +122,32 @@ class FetchedBatch(NamedTuple):
             return None
         return ReceivedBatch(self.base_offset + skipped, count, tags[skipped:], count * record_bytes, self)
 
+    def identified(self, fetch_offset: int, identifier: Identifier) -> ReceivedBatch | None:
+        """Decode the records from `fetch_offset` on, with their identities; return None if there are none.
+
+        The rows of `tags` contain each identified record's hash and the time at which it arrived.
+
+        Raises:
+            LoadError: the user's function failed.
+
+        """
+        if self.is_control_batch:
+            return None
+        hashes, count, size_bytes, first_offset = [], 0, 0, None
+        for record in default_records.DefaultRecordBatch(self.uncompressed()):
+            if record.offset >= fetch_offset:
+                first_offset = record.offset if first_offset is None else first_offset
+                count += 1
+                size_bytes += len(record.key or b"") + len(record.value or b"")
+                found = identifier.hash_of(record)
+                if found is not None:
+                    hashes.append(found)
+        if first_offset is None:
+            return None
+        tags = np.empty((len(hashes), 2), dtype=np.int64)
+        tags[:, 0], tags[:, 1] = hashes, self.arrived_ns
+        return ReceivedBatch(first_offset, count, tags, size_bytes, self)
+
     def uncompressed(self) -> memoryview:
         """Return the uncompressed records."""
         used = self.attributes & _CODEC_BITS
@@ -137,6 +170,7 @@ class FetchedBatches:
     def __init__(self, data: bytes) -> None:
         self._data = memoryview(data)
         self._at = 0
+        self._arrived_ns = now_ns()
 
     def size_in_bytes(self) -> int:
         """Return the response size, including an incomplete batch."""
@@ -157,7 +191,7 @@ class FetchedBatches:
         while (end := self._end()) is not None:
             encoded = self._data[self._at : end]
             self._at = end
-            yield _checked(encoded, partition)
+            yield _checked(encoded, partition, self._arrived_ns)
 
     def _end(self) -> int | None:
         size = len(self._data)
@@ -169,7 +203,7 @@ class FetchedBatches:
         return end if end <= size else None
 
 
-def _checked(encoded: memoryview, partition: object) -> FetchedBatch:
+def _checked(encoded: memoryview, partition: object, arrived_ns: int) -> FetchedBatch:
     size = len(encoded)
     if size > _MAGIC_AT and encoded[_MAGIC_AT] != _MAGIC:
         raise UnsupportedForMessageFormatError(
@@ -183,7 +217,7 @@ def _checked(encoded: memoryview, partition: object) -> FetchedBatch:
     base, _, _, _, crc, attributes, last_delta, _, _, producer_id, _, _, count = _HEADER.unpack_from(encoded)
     if crc32c(bytes(encoded[_ATTRIBUTES_AT:])) != crc:
         raise CorruptRecordException(f"wrong CRC in {_location(encoded, partition)}")
-    return FetchedBatch(base, last_delta, attributes, producer_id, count, encoded)
+    return FetchedBatch(base, last_delta, attributes, producer_id, count, encoded, arrived_ns)
 
 
 def _location(encoded: memoryview, partition: object) -> str:
@@ -191,7 +225,7 @@ def _location(encoded: memoryview, partition: object) -> str:
 
 
 def _one_by_one(
-    source: FetchedBatch, plain: memoryview, fetch_offset: int, tag_of: Correlate = lambda record: record.value
+    source: FetchedBatch, plain: memoryview, fetch_offset: int, tag_of: TagOf = lambda record: record.value
 ) -> ReceivedBatch | None:
     """Decode any batch slowly, record by record."""
     first_offset, heads, size_bytes = None, [], 0
@@ -314,7 +348,8 @@ def _varint(value: int) -> bytes:
 class BatchedRecords(fetcher.PartitionRecords):  # type: ignore[misc]
     """Data fetched from a partition, decoded into one `ReceivedBatch` per batch; it replaces aiokafka's own class."""
 
-    tag_of: Correlate | None = None
+    tag_of: TagOf | None = None
+    identifier: Identifier | None = None
 
     def _unpack_records(self) -> Iterator[ReceivedBatch]:
         for batch in self._records.checked(self._tp):
@@ -323,17 +358,30 @@ class BatchedRecords(fetcher.PartitionRecords):  # type: ignore[misc]
                 if batch.aborts():
                     self._aborted_producers.discard(batch.producer_id)
             aborted = batch.is_transactional and batch.producer_id in self._aborted_producers
-            received = None if aborted else batch.received(self.next_fetch_offset, self.tag_of)
+            received = None if aborted else self._decoded(batch)
             self.next_fetch_offset: int = batch.next_offset
             if received is not None:
                 yield received
 
+    def _decoded(self, batch: FetchedBatch) -> ReceivedBatch | None:
+        if self.identifier is None:
+            return batch.received(self.next_fetch_offset, self.tag_of)
+        return batch.identified(self.next_fetch_offset, self.identifier)
 
-def reader_of(scenario: Scenario) -> type[BatchedRecords]:
+
+def reader_of(scenario: Scenario, nonce: Nonce) -> type[BatchedRecords]:
     """Return the class that decodes fetched data for a scenario's consumers."""
-    if scenario.correlate is None and not scenario.tags_in_header:
+    output = scenario.identify.output
+    if scenario.joins_identities:
+        hashing = Identifier(output, nonce)
+
+        class _IdentifiedRecords(BatchedRecords):
+            identifier = hashing
+
+        return _IdentifiedRecords
+    if output.function is None and not scenario.tags_in_header:
         return BatchedRecords
-    found = tag_in_header if scenario.correlate is None else _with_named_errors(scenario.correlate)
+    found = tag_in_header if output.function is None else _with_named_errors(output.function)
 
     class _ApplicationRecords(BatchedRecords):
         tag_of = staticmethod(found)
@@ -341,20 +389,26 @@ def reader_of(scenario: Scenario) -> type[BatchedRecords]:
     return _ApplicationRecords
 
 
-def _with_named_errors(correlate: Correlate) -> Correlate:
+def tag_in_header(record: Any) -> bytes | None:
+    """Return the tag that an application copied into its output record's headers."""
+    found: bytes | None = next((value for name, value in record.headers if name == HEADER), None)
+    return found
+
+
+def _with_named_errors(function: Identity) -> TagOf:
     """Wrap the test's function so that errors show its name."""
 
     def tag_of(record: Any) -> bytes | None:
         try:
-            tag = correlate(record)
+            tag = function(record)
         except Exception as error:
             raise LoadError(
-                f"correlate: {name_of(correlate)} failed at offset {record.offset}: {type(error).__name__}: {error}"
+                f"identify: {name_of(function)} failed at offset {record.offset}: {type(error).__name__}: {error}"
             ) from error
         if tag is not None and not isinstance(tag, bytes):
             raise LoadError(
-                f"correlate: {name_of(correlate)} returned {type(tag).__name__}; return the first {TAG_BYTES} bytes "
-                "of the input record's value, or None"
+                f"identify: {name_of(function)} returned {type(tag).__name__}; return the {TAG_BYTES} bytes of the tag "
+                "in the input record, or None"
             )
         return tag
 

@@ -80,10 +80,21 @@ crc32c: Callable[[bytes], int] = google_crc32c.value if google_crc32c.implementa
 """Function that returns the CRC-32C of a batch, using the CPU's instruction if available."""
 
 
+_NO_LIMIT = (1 << 31) - 1
+
+EncodedRecord = tuple[bytes | None, bytes, Sequence[tuple[str, bytes | None]]]
+"""Key, value and headers."""
+
+
 def encode(
     records: Iterable[tuple[bytes | None, bytes]], headers: Sequence[tuple[str, bytes | None]], batch_size: int
 ) -> tuple[bytes, list[int]]:
-    """Encode keys and values as the body of one uncompressed batch: as many as fit, but at least one.
+    """Encode keys and values, all with the same headers, as `encode_records` does."""
+    return encode_records(((key, value, headers) for key, value in records), batch_size)
+
+
+def encode_records(records: Iterable[EncodedRecord], batch_size: int = _NO_LIMIT) -> tuple[bytes, list[int]]:
+    """Encode records as the body of one uncompressed batch: as many as fit, but at least one.
 
     Returns the body and the end position of each record in it. All records have the batch's timestamp.
     """
@@ -92,7 +103,7 @@ def encode(
     )
     ends: list[int] = []
     end = 0
-    for key, value in records:
+    for key, value, headers in records:
         appended = builder.append(len(ends), 0, key, value, headers)
         if appended is None:
             break

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,6 @@ from pytest_kafkaperf.load.schedule import Schedule
 from pytest_kafkaperf.scenarios.payloads import Keys
 from pytest_kafkaperf.scenarios.scenario import KEY_BYTES
 
-_AT_ONCE = 4096
-"""Number of records that a closed loop handles at a time."""
-
 _GATHERED_BYTES = 32 << 20
 """Limit on gathered bytes, like Kafka's default `buffer.memory`. Beyond it, due records wait in the schedule."""
 
@@ -35,11 +32,15 @@ _GATHERED_BATCHES = 2
 class KeyedProducer(BatchProducer):
     """Producer that sends records with keys in explicit batches."""
 
+    _at_once = 4096
+    """Number of records that a closed loop handles at a time."""
+
     def __init__(self, client: Any, number: int, setup: ProducerSetup) -> None:
         super().__init__(client, number, setup)
         scenario = self._scenario
-        assert scenario.key is not None  # noqa: S101 - for the type checker
-        self._keys = KeySource(scenario.key, producer=number, producers=scenario.producers, seed=self._seed)
+        self._keys: KeySource | None = None
+        if scenario.key is not None:
+            self._keys = KeySource(scenario.key, producer=number, producers=scenario.producers, seed=self._seed)
         self._gathering = Gathering(scenario.partitions)
         record_bytes = len(self._template.body) / self._template.count
         fewest = _GATHERED_BATCHES * scenario.partitions * self._template.count
@@ -56,7 +57,7 @@ class KeyedProducer(BatchProducer):
             now = now_ns()
             if window.end_ns is not None and now >= window.end_ns:
                 break
-            count = min(self._template.count * self._scenario.partitions, _AT_ONCE)
+            count = min(self._template.count * self._scenario.partitions, self._at_once)
             if now >= window.start_ns:
                 measured_from = taken if measured_from is None else measured_from
                 if left is not None:
@@ -101,6 +102,7 @@ class KeyedProducer(BatchProducer):
         return min((closing for closing in closings if closing is not None), default=None)
 
     def _gather(self, indexes: Int64s, dues_ns: Int64s) -> None:
+        assert self._keys is not None  # noqa: S101 - for the type checker
         keys = self._keys.next(indexes)
         self._gathering.add(partitions_of(keys, self._scenario.partitions), indexes, dues_ns, keys)
 
@@ -109,7 +111,8 @@ class KeyedProducer(BatchProducer):
         for partition in self._gathering.ready(self._template.count, now, self._linger_ns):
             while not self._slots.free(partition):
                 await self._change()
-            count = await self._limit_to_transaction(min(self._template.count, self._gathering.count(partition)))
+            fitting, _ = self._next_batch(partition)
+            count = await self._limit_to_transaction(fitting)
             records = Records(*self._gathering.take(partition, count))
             self._slots.take(partition)
             measured = int((records.indexes >= measured_from).sum())
@@ -122,8 +125,8 @@ class KeyedProducer(BatchProducer):
             if partition in blocked or not self._slots.free(partition):
                 blocked.add(partition)
                 continue
-            count = await self._limit_to_transaction(min(self._template.count, self._gathering.count(partition)))
-            full = count == self._template.count
+            fitting, is_full = self._next_batch(partition)
+            count = await self._limit_to_transaction(fitting)
             indexes, dues_ns, keys = self._gathering.take(partition, count)
             _, allowed_ns = self._slots.take(partition)
             batch = self._send(
@@ -132,11 +135,17 @@ class KeyedProducer(BatchProducer):
                 now=now,
                 measured=int((indexes >= 0).sum()),
                 closing_ns=min(
-                    max(int(dues_ns[-1]), self._foreseen_ns) if full else now, int(dues_ns[0]) + self._linger_ns
+                    max(int(dues_ns[-1]), self._foreseen_ns) if is_full and count == fitting else now,
+                    int(dues_ns[0]) + self._linger_ns,
                 ),
             )
             self.ledger.count_delayed(batch, max(allowed_ns, self._since_ns, self._begun_ns), end_ns)
         return blocked
+
+    def _next_batch(self, partition: int) -> tuple[int, bool]:
+        """Return how many of a partition's first records fit into a batch, and whether they fill it."""
+        count = min(self._template.count, self._gathering.count(partition))
+        return count, count == self._template.count
 
     async def _until(self, timer: Timer, wake_ns: int | None, *, blocked: bool) -> None:
         """Sleep until an instant; if a partition is blocked, return earlier as soon as a batch ends."""
@@ -173,6 +182,11 @@ class Gathering:
     def count(self, partition: int) -> int:
         """Return the number of records in a partition."""
         return self._counts[partition]
+
+    def keys(self, partition: int) -> Iterator[int]:
+        """Yield the keys of a partition's records, in order."""
+        for _, _, keys in self._queues[partition]:
+            yield from keys.tolist()
 
     def add(self, partitions: Int64s, indexes: Int64s, dues_ns: Int64s, keys: Int64s) -> None:
         """Add records in the given order; all arrays have shape `(records,)`."""
@@ -262,12 +276,34 @@ def partitions_of(keys: Int64s, partitions: int) -> Int64s:
 
     Source: `org.apache.kafka.common.utils.Utils.murmur2` and `toPositive` (the algorithm is A. Appleby's MurmurHash2).
     """
-    words = keys.astype(">i8").view("<u4").reshape(-1, 2)
-    hashes = np.full(keys.size, _SEED ^ KEY_BYTES, dtype=np.uint32)
-    for word in (words[:, 0].astype(np.uint32), words[:, 1].astype(np.uint32)):
-        mixed = word * _M
+    return _partitions(keys.astype(">i8").view(np.uint8).reshape(-1, KEY_BYTES), partitions)
+
+
+def partitions_of_bytes(keys: Sequence[bytes], partitions: int) -> Int64s:
+    """Return the partition of each key, shape `(keys,)`, as `partitions_of` does for keys of any length."""
+    found = np.empty(len(keys), dtype=np.int64)
+    lengths = np.fromiter(map(len, keys), dtype=np.int64, count=len(keys))
+    for length in np.unique(lengths).tolist():
+        (places,) = np.nonzero(lengths == length)
+        joined = b"".join(keys[place] for place in places.tolist())
+        found[places] = _partitions(np.frombuffer(joined, np.uint8).reshape(places.size, length), partitions)
+    return found
+
+
+def _partitions(rows: npt.NDArray[np.uint8], partitions: int) -> Int64s:
+    """Return the partition of each row of bytes."""
+    length = rows.shape[1]
+    whole = length // 4 * 4
+    hashes = np.full(len(rows), _SEED ^ length, dtype=np.uint32)
+    words = np.ascontiguousarray(rows[:, :whole]).view("<u4")
+    for column in range(words.shape[1]):
+        mixed = words[:, column].astype(np.uint32) * _M
         mixed ^= mixed >> _R
         hashes = (hashes * _M) ^ (mixed * _M)
+    if whole < length:
+        for place in range(length - whole):
+            hashes ^= rows[:, whole + place].astype(np.uint32) << np.uint32(8 * place)
+        hashes *= _M
     hashes ^= hashes >> np.uint32(13)
     hashes *= _M
     hashes ^= hashes >> np.uint32(15)

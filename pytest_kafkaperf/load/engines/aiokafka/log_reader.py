@@ -15,6 +15,7 @@ from pytest_kafkaperf.load.engines.aiokafka.clients import adapt, make_reader
 from pytest_kafkaperf.load.identity import Int64s, RecordFilter, tags_every_record
 from pytest_kafkaperf.load.messages import Audit
 from pytest_kafkaperf.load.payload import Payload
+from pytest_kafkaperf.scenarios.payloads import Generated
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES
 
 _POLL_MS = 500
@@ -57,13 +58,14 @@ async def _read(task: AuditTask) -> tuple[list[tuple[Int64s, Int64s]], int]:
             for number, (begin, _) in task.offsets.items():
                 client.seek(TopicPartition(task.topic, number), begin)
             every = tags_every_record(task.scenario)
+            is_generated = isinstance(task.scenario.payload, Generated)
             record_filter = None if task.scenario.topic is None else RecordFilter(task.scenario, task.nonce)
             start_ns, end_ns = task.span_ns or (0, 0)
             while [partition for partition, end in ends.items() if await client.position(partition) < end]:
                 for partition, batches in (await client.getmany(timeout_ms=_POLL_MS)).items():
                     gaps -= sum(batch.count for batch in batches)
                     found[partition.partition] += [
-                        named_records(part, every=every)
+                        named_records(part, every=every, is_generated=is_generated)
                         for batch in batches
                         if (
                             part := batch

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pytest_kafkaperf.load.engines.aiokafka.encoder import encode
+from pytest_kafkaperf.load.engines.aiokafka.encoder import encode_records
 from pytest_kafkaperf.load.identity import Int64s, Tagger
 from pytest_kafkaperf.load.payload import MAX_POOL_BYTES, Payload
 from pytest_kafkaperf.scenarios.payloads import size_of_headers, size_of_varint
@@ -62,10 +62,15 @@ class Templates:
     def _encoded(self, start: int) -> Template:
         payload = self.payload
         key = _NO_KEY if payload.keyed else None
-        body, ends = encode(((key, value) for value in self._from(start)), payload.headers, payload.batch_size)
+        others = payload.headers[:-1] if payload.tags_first_header else payload.headers
+        headers = itertools.chain([payload.headers], itertools.repeat(others))
+        rows = ((key, value, mine) for value, mine in zip(self._from(start), headers, strict=False))
+        body, ends = encode_records(rows, payload.batch_size)
         lengths = np.array([len(value) for value, _ in zip(self._from(start), ends, strict=False)], dtype=np.int64)
         ends_at = np.array(ends, dtype=np.int64)
-        values_at = ends_at - size_of_headers(payload.headers) - lengths
+        header_bytes = np.full(len(ends), size_of_headers(others))
+        header_bytes[0] = size_of_headers(payload.headers)
+        values_at = ends_at - header_bytes - lengths
         return Template(
             body=body,
             count=len(ends),

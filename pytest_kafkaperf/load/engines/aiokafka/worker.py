@@ -21,6 +21,7 @@ from pytest_kafkaperf.load.clock import make_alarm, now_ns
 from pytest_kafkaperf.load.engines.aiokafka.batch_producer import BatchProducer
 from pytest_kafkaperf.load.engines.aiokafka.clients import adapt, make_consumer, make_producer
 from pytest_kafkaperf.load.engines.aiokafka.consumer import Consumer
+from pytest_kafkaperf.load.engines.aiokafka.generated_producer import GeneratedProducer, encodes_each_record
 from pytest_kafkaperf.load.engines.aiokafka.keyed_producer import KeyedProducer
 from pytest_kafkaperf.load.engines.aiokafka.producers import Producer, ProducerSetup, Window
 from pytest_kafkaperf.load.engines.aiokafka.record_producer import RecordProducer
@@ -54,17 +55,19 @@ def work(assignment: Assignment) -> WorkerReport:
     """
     import uvloop  # noqa: PLC0415 - for worker processes only; takes 10 to 25 % less CPU per record than asyncio's
 
-    adapt(assignment.scenario)
+    adapt(assignment.scenario, assignment.nonce)
     gc.collect()
     gc.freeze()  # these objects live on, so later collections skip them
     with Notes() as notes, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(LoadWorker(assignment, notes).run())
 
 
-def kind_of_producer(scenario: Scenario) -> type[Producer]:
-    """Return the producer class for a scenario."""
+def kind_of_producer(scenario: Scenario, payload: Payload) -> type[Producer]:
+    """Return the producer class for a scenario and its payload."""
     if scenario.client == "record":
         return RecordProducer
+    if encodes_each_record(scenario, payload):
+        return GeneratedProducer
     return BatchProducer if scenario.key is None else KeyedProducer
 
 
@@ -158,7 +161,7 @@ class LoadWorker:
             seed=self._assignment.seed,
             on_visible=self._add_visible,
         )
-        kind = kind_of_producer(self._scenario)
+        kind = kind_of_producer(self._scenario, payload)
         return [kind(client, number, setup) for number, client in writers.items()]
 
     async def _start_instant(self, counters: SharedCounters) -> int | None:

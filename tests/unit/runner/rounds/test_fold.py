@@ -487,7 +487,7 @@ def test_latencies_of_an_application_that_stopped_are_lower_bounds(
     assert [str(notice.values["silence"]) for notice in ended] == ["1.9 s"] * bool(bounds)
 
 
-def _correlated(record: Any) -> bytes:
+def _unwrapped(record: Any) -> bytes:
     return bytes(record.key)
 
 
@@ -498,13 +498,15 @@ def _correlated(record: Any) -> bytes:
             {},
             1,
             "no record came out with the header 'kafkaperf-tag', but 1 other record arrived in 'out': make the "
-            "application copy the headers of its input, or pass a function as correlate=",
+            "application copy the headers of its input, or set identify to what it keeps: 'key', 'json:FIELD' or a "
+            "function",
         ),
         (
-            {"correlate": _correlated},
+            {"identify": {"input": "value:16", "output": _unwrapped}},
             900,
-            "tests.unit.runner.rounds.test_fold._correlated matched no record, but 900 records arrived in 'out': it "
-            "must return the first 16 bytes of the input value, so the application must include them in its output",
+            "no input record has the same identity (input value:16, output tests.unit.runner.rounds.test_fold."
+            "_unwrapped) as what arrived in 'out' (900 records): check that the application keeps it, and that "
+            "identify describes where",
         ),
         ({}, 0, NO_OUTPUT.text),
     ],

@@ -91,7 +91,7 @@ def checked(log: Log, auditor: Auditor, load: LoadReport, **fields: Any) -> LogC
 def compared(log: Log, pool: Auditor | Audits | Pool, load: LoadReport, scenario: Scenario) -> LogComparison:
     """Compare the log before a load and after it."""
     context = LoadRun(
-        cluster=CLUSTER, admin=cast("Admin", log), scenario=scenario, run="run", number=1, read_partitions=2
+        cluster=CLUSTER, admin=cast("Admin", log), scenario=scenario, run="run", number=1, seed=1, read_partitions=2
     )
     before = log.end_offsets(context.topic, 2)
     return log_comparison.compared_log(load, load.problems, context, cast("WorkerPool", pool), before)

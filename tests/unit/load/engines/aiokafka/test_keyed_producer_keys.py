@@ -12,7 +12,12 @@ from aiokafka.partitioner import DefaultPartitioner, murmur2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.load.engines.aiokafka.keyed_producer import KeySource, partitions_of, shares_of
+from pytest_kafkaperf.load.engines.aiokafka.keyed_producer import (
+    KeySource,
+    partitions_of,
+    partitions_of_bytes,
+    shares_of,
+)
 from pytest_kafkaperf.scenarios.payloads import parse_keys
 from pytest_kafkaperf.scenarios.scenario import KEY_BYTES
 
@@ -39,6 +44,16 @@ def test_partitions_are_those_of_kafkas_default_partitioner(keys: list[int], par
     found = partitions_of(np.array(keys, dtype=np.int64), partitions).tolist()
     assert found == [(murmur2(key) & 0x7FFFFFFF) % partitions for key in encoded]
     assert found == [DefaultPartitioner()(key, there, there) for key in encoded]
+
+
+@given(keys=st.lists(st.binary(max_size=30)), partitions=st.integers(1, 10_000))
+def test_keys_of_any_length_have_the_partitions_of_kafkas_default_partitioner(
+    keys: list[bytes], partitions: int
+) -> None:
+    """A payload function chooses its own keys, and the last bytes of a word that is not full are hashed differently."""
+    found = partitions_of_bytes(keys, partitions)
+
+    assert found.tolist() == [(murmur2(key) & 0x7FFFFFFF) % partitions for key in keys]
 
 
 def test_hashes_are_those_of_kafkas_java_client() -> None:

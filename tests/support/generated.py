@@ -1,0 +1,28 @@
+"""Payload functions, which worker processes import by name."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+from pytest_kafkaperf import Record
+
+ITEMS = 500
+
+
+def order(index: int, source: random.Random) -> dict[str, Any]:
+    """Return an order with its own id."""
+    return {"id": f"order-{index}", "item": source.randrange(ITEMS), "number": source.randint(1, 9)}
+
+
+def keyed_order(index: int, source: random.Random) -> Record:
+    """Return the same with its id as the key and a header."""
+    return Record(key=f"order-{index}", value=order(index, source), headers={"source": "shop"})
+
+
+def reference(record: Any) -> str | None:
+    """Return what identifies an order, before and after an application has renamed the field."""
+    found = json.loads(record.value)
+    named: str | None = found.get("id") or found.get("ref")
+    return named
