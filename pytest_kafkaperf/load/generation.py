@@ -14,6 +14,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_kafkaperf.core.errors import LoadError
@@ -56,7 +57,11 @@ def function_of(payload: Generated) -> Callable[[int, random.Random], Any]:
         raise LoadError(f"payload: {template} requires Jinja2; run: pip install 'pytest-kafkaperf[template]'") from None
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701 - not a page
     try:
-        compiled = environment.from_string((template.text or "").removesuffix("\n"))
+        text = Path(template.path or template.file).read_text("utf-8") if template.text is None else template.text
+    except (OSError, ValueError) as error:
+        raise LoadError(f"payload: cannot read {template}: {error}") from None
+    try:
+        compiled = environment.from_string(text.removesuffix("\n"))
     except jinja2.TemplateSyntaxError as error:
         raise LoadError(f"payload: {template}, line {error.lineno}: {error.message}") from None
     return lambda index, source: compiled.render(_variables(index, source))
@@ -96,6 +101,8 @@ class _WrongTypeError(Exception):
 
 
 def _plain(made: Record) -> PlainRecord:
+    if not isinstance(made.headers, Mapping):
+        raise _WrongTypeError(f"the headers {repr_of(made.headers)}; return a mapping of names to bytes or text")
     value = json.dumps(made.value, separators=_SEPARATORS) if isinstance(made.value, Mapping) else made.value
     return PlainRecord(
         key=None if made.key is None else _bytes(made.key, "key"),
@@ -136,6 +143,11 @@ class Generator:
         self._ahead: collections.deque[PlainRecord] = collections.deque()
         self._ahead_bytes = 0
         self._source = random.Random()  # noqa: S311 - not for security
+
+    @property
+    def mean_ns(self) -> int:
+        """Mean time that a record takes."""
+        return self.spent_ns // max(1, self.made)
 
     def take(self, count: int) -> list[PlainRecord]:
         """Return the next records; those that were not made ahead are made now."""

@@ -63,7 +63,10 @@ def join(report: LoadReport, scenario: Scenario) -> LoadReport:
     workers, found = [*report.workers], []
     for group in sorted({part.group for part in report.consumed}):
         members = [part for part in report.consumed if part.group == group]
-        outputs = outputs_of(hashes, _rows(row for part in members for row in part.arrivals), scenario.expect)
+        arrivals = _rows(row for part in members for row in part.arrivals)
+        possible = _possible(hashes, dues_ns - _uncertainty_ns(report), arrivals)
+        outputs = outputs_of(hashes, arrivals[possible], scenario.expect)
+        outputs = dataclasses.replace(outputs, unmatched=outputs.unmatched + int((~possible).sum()))
         found.append(_joined(outputs, measured, scenario.expect))
         workers = _with_results(workers, group, _result(members, outputs, measured), dues_ns, outputs, measured)
     joined = max(found, key=lambda one: (one.audit.lost, one.audit.duplicated), default=None)
@@ -89,6 +92,22 @@ def outputs_of(inputs: Int64s, arrivals: Int64s, expected: Expected) -> Outputs:
         last_ns=times[np.minimum(last, len(came))],
         unmatched=len(came) - int(counts.sum()),
     )
+
+
+def _possible(inputs: Int64s, earliest_ns: Int64s, arrivals: Int64s) -> np.typing.NDArray[np.bool_]:
+    """Return whether each arrival is not earlier than its input, in which case it belongs to an earlier load."""
+    order = np.argsort(inputs)
+    places = np.minimum(np.searchsorted(inputs, arrivals[:, 0], sorter=order), inputs.size - 1)
+    if not inputs.size:
+        return np.ones(len(arrivals), dtype=np.bool_)
+    own = order[places]
+    possible: np.typing.NDArray[np.bool_] = (inputs[own] != arrivals[:, 0]) | (arrivals[:, 1] >= earliest_ns[own])
+    return possible
+
+
+def _uncertainty_ns(report: LoadReport) -> int:
+    """Return the largest error of a time between two machines."""
+    return 2 * max((worker.clock.uncertainty_ns for worker in report.workers if worker.clock is not None), default=0)
 
 
 def _joined(outputs: Outputs, measured: np.typing.NDArray[np.bool_], expected: Expected) -> Joined:

@@ -78,7 +78,9 @@ def _generated(scenario: Scenario, load: int) -> list[PlainRecord]:
 
 
 def mean_value_size(scenario: Scenario) -> float:
-    """Return the mean value size in bytes. This reads the sample file, or calls the payload function.
+    """Return the mean value size in bytes, for a payload function with keys and headers.
+
+    This reads the sample file, or calls the payload function.
 
     Raises:
         LoadError: the sample file is unusable, or the payload function fails.
@@ -86,7 +88,8 @@ def mean_value_size(scenario: Scenario) -> float:
     """
     if isinstance(scenario.payload, Generated):
         first = first_records(scenario.payload, _FIRST)
-        return sum(len(one.value) for one in first) / len(first)
+        parts = (part for one in first for part in (one.key or b"", one.value, *(value for _, value in one.headers)))
+        return sum(map(len, parts)) / len(first)
     if not isinstance(scenario.payload, Samples):
         return scenario.mean_record_size
     samples = _samples(Path(scenario.payload.path or scenario.payload.file), scenario.payload.delimiter.encode())

@@ -15,6 +15,7 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation, parse_workers
 from pytest_kafkaperf.load.engines.engine import client_problems
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.permission import parse_max_rate, permission_on
+from pytest_kafkaperf.runner.rounds.samples import with_content, with_path
 from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds, resolve_scenario
 from pytest_kafkaperf.runner.trial import TrialRunner
@@ -22,6 +23,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+from pathlib import Path
 
 _WARM_UP_S = 60.0
 """Maximum warm-up for brokers started here; the same as the default in tests."""
@@ -58,6 +60,7 @@ def measure(
     if problems := [*client_problems(given)]:
         raise ScenarioError("; ".join(problems))
     given.refuse_topic_properties()
+    given = with_content(with_path(given, Path.cwd(), ""))
     allocation = WorkerAllocation() if workers is None else parse_workers(workers)
     limit = None if max_rate is None else parse_max_rate(max_rate)
     with _provided(cluster) as running:

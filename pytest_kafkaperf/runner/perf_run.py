@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import importlib.metadata
 import time
+import zlib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -267,6 +268,8 @@ class PerfRun:
             )
             for side in sides
         ]
+        for each in rounds:
+            each.round_seed = _first_seed(test.nodeid)
         return TrialRunner(
             rounds,
             warm_up_s=self.settings.broker_warmup_s,
@@ -336,3 +339,14 @@ def repeated(result: Result, before: Result) -> Result:
         reason = Reason(f"an earlier run of this test: {check.reason}")
         checks.append(dataclasses.replace(check, reasons=(reason,)))
     return dataclasses.replace(result, verdict=Verdict.VIOLATED, accepted=False, checks=tuple(checks), notes=notes)
+
+
+def _first_seed(nodeid: str) -> int:
+    """Return a number that is the same in all runs of a test, and most likely differs from other tests' seeds.
+
+    An application that ignores records which it has already seen must not know those of another test.
+    """
+    return _SEEDS_OF_TEST * (1 + zlib.crc32(nodeid.encode(errors="surrogatepass")) % _TESTS)
+
+
+_SEEDS_OF_TEST, _TESTS = 10_000, 1000

@@ -160,7 +160,7 @@ class TrialRunner:
             return dataclasses.replace(self.allocation, reason=reason), 0.0
         load = probe_load(side.scenario)
         probe = SideRounds(side.side.without_apps(), load, on_progress=self._on_progress, prefix=side.prefix)
-        probe.round_seed = PROBE_SEEDS
+        probe.round_seed = side.round_seed + PROBE_SEEDS
         with running([probe], WorkerAllocation(producing=1, consuming=1), label=label) as workers:
             measured = probe.measure(workers)
         return decided(side.scenario, measured.shares, usable_cores()), measured.metrics.get("lost", 0.0)

@@ -96,7 +96,8 @@ def warm_up(
         return [WarmUp(end=WarmUpEnd.OFF) for _ in sides]
     done = [_Slices(side, clock) for side in sides]
     end = WarmUpEnd.IDLE
-    with workers.for_loads(len(sides)) as free:
+    clusters = {side.side.cluster.bootstrap_servers for side in sides}
+    with workers.for_loads(len(sides) if len(clusters) == len(sides) else 1) as free:
         for phase in phases:
             end = _run_phase(done, free, phase, most_s=most_s, short=short)
             if end is not WarmUpEnd.IDLE:
@@ -133,8 +134,8 @@ def _run_slices(done: Sequence[_Slices], free: Sequence[Workers]) -> None:
             each.run(free[0])
         return
     with ThreadPoolExecutor(len(turns)) as threads:
-        slices = [threads.submit(each.run, own) for each, own in zip(turns, free, strict=True)]
         try:
+            slices = [threads.submit(each.run, own) for each, own in zip(turns, free, strict=True)]
             for one in slices:
                 one.result()
         except BaseException:  # an interrupt only reaches this thread

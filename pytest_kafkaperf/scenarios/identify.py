@@ -134,6 +134,8 @@ def importable(given: Any) -> Any:
     name, module = getattr(given, "__qualname__", ""), getattr(given, "__module__", "")
     if not name.isidentifier() or getattr(sys.modules.get(module), name, None) is not given:
         raise ValueError(f"{name_of(given)} must be a module-level function, because workers import it by its name")
+    if module == "__main__":
+        raise ValueError(f"workers cannot import {name} from a script; move the function to a module of its own")
     if PathFinder.find_spec(module.partition(".")[0]) is None:
         raise ValueError(
             f"workers cannot import {name} from {module}: the module is not on Python's path; move the function to a "

@@ -155,7 +155,7 @@ _TEMPLATE = "template:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateFile:
-    """TemplateFile file for values."""
+    """Template file for values."""
 
     file: str
     """Path as the user wrote it, relative to the test file's folder."""

@@ -396,6 +396,11 @@ class Scenario(MarkerFields):
                 f"dead_letter_topic {self.dead_letter_topic!r} requires topic; set it to the topic that the "
                 "application reads, for example topic='orders'"
             )
+        elif self.output_topic is None and not self.watch_group:
+            yield (
+                f"dead_letter_topic {self.dead_letter_topic!r} requires output_topic or watch_group, because otherwise "
+                "nothing shows when the application has read all records; set one of them"
+            )
         elif self.dead_letter_topic in (self.topic, self.output_topic):
             yield f"dead_letter_topic {self.dead_letter_topic!r} is the same as topic or output_topic; set another one"
 

@@ -88,7 +88,9 @@ class LoadRun:
     def new_dead_letters(self) -> int | None:
         """Return the number of records added to the dead-letter topic since `begin_dead_letters`; None if unknown."""
         after = self._dead_letters()
-        return None if after is None or self._dead_letters_before is None else after - self._dead_letters_before
+        if after is None or self._dead_letters_before is None or after < self._dead_letters_before:
+            return None  # for example, because the topic was created again
+        return after - self._dead_letters_before
 
     def _dead_letters(self) -> int | None:
         topic = self.scenario.dead_letter_topic

@@ -80,7 +80,7 @@ def _with_source(payload: Generated) -> Generated:
         payload = replace(payload, function=replace(template, text=content.decode(errors="replace")))
     else:
         for path in sorted(_sources(template.__module__)):
-            hashed.update(f"{path.name}\0".encode() + path.read_bytes())
+            hashed.update(f"{path.name}\0".encode() + _read(path))
     try:
         first = first_records(payload, BLOCK // 10)
     except LoadError as error:
@@ -103,6 +103,13 @@ def _sources(module: str) -> set[Path]:
     return found
 
 
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ScenarioError(f"kafka_scenario: payload: cannot read {str(path)!r}: {error.strerror}") from None
+
+
 def _is_own(path: Path, folder: Path) -> bool:
     """Return True if a file is in the folder, and not in a virtual environment there."""
     return path.is_relative_to(folder) and "site-packages" not in path.relative_to(folder).parts
@@ -118,7 +125,7 @@ def _imported(module: str, path: Path) -> Iterator[str]:
     """Yield the names of all modules that a module may import."""
     parts = module.split(".")
     package = parts if path.name == "__init__.py" else parts[:-1]
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in ast.walk(ast.parse(_read(path))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -20,7 +20,7 @@ from pytest_kafkaperf.clusters.admin.preflight import Preflight
 from pytest_kafkaperf.clusters.admin.run_names import PREFIX, SUFFIX_BYTES, group_names, run_name
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.environment import usable_cores
-from pytest_kafkaperf.core.errors import ClusterError, LoadError
+from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.problems import Cause, Problem
 from pytest_kafkaperf.core.spans import Span, Stopwatch
@@ -49,10 +49,10 @@ from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
 OnProgress = Callable[[str, int, Progress], None]
 """Called with the trial's label, the round's number (starting at 1), and the progress of its load."""
 
-_SLICE_SEEDS = 10_000
-"""Seed of the first warm-up slice."""
-PROBE_SEEDS = 20_000
-"""Seed of the probe. An application that ignores records which it has already seen must not know those of a round."""
+_SLICE_SEEDS = 2000
+"""Distance from a test's first seed to that of its first warm-up slice."""
+PROBE_SEEDS = 9000
+"""The same for the probe. An application that ignores records which it has already seen must not know a round's."""
 _HASTY_TIMEOUT_S = 3
 """Time limit for deleting consumer groups after an aborted trial, when the cluster may be gone or a user is waiting."""
 
@@ -123,7 +123,7 @@ class SideRounds:
         self.round_seed = 0
         """Seed of the last round's records. It rises over all trials, so that an application that ignores records which
         it has already seen reads all of them, and it is the same on both sides."""
-        self._slice_seed = _SLICE_SEEDS
+        self._slices = 0
         self._checked: set[str | None] = set()
         """Topics of the trial's loads so far, with None for the plugin's own topics."""
 
@@ -148,6 +148,7 @@ class SideRounds:
         slowest = self.scenario if self._plan is None else self.scenario.model_copy(update={"rate": self._plan.low})
         self._run = run_name(_latest_end(slowest, loads), secrets.token_bytes(SUFFIX_BYTES), self.prefix)
         self._label, self._loads, self._checked, self.rounds, self.broken = label, 0, set(), [], False
+        self._cancelled = False
         ended = False
         try:
             yield
@@ -195,8 +196,9 @@ class SideRounds:
 
         """
         side = self.side.without_actions() if phase is Phase.APPLICATION else self.side.without_apps()
-        self._slice_seed += 1
-        return self._measure_load(workers, side, load, f"warm-up: {phase}", seed=self._slice_seed)
+        self._slices += 1
+        seed = self.round_seed + _SLICE_SEEDS + self._slices
+        return self._measure_load(workers, side, load, f"warm-up: {phase}", seed=seed)
 
     def measure(self, workers: Workers) -> Round:
         """Measure one round, which is either one load or a capacity search with one load per step.
@@ -293,12 +295,12 @@ class SideRounds:
         return observers.observations(report, compared_log(report, problems, load, workers.pool, before))
 
     def cancel(self) -> None:
-        """Stop the load that another thread is running; this side runs no further load."""
+        """Stop the load that another thread is running, as an interrupt does; this ends the trial."""
         self._cancelled = True
 
     def _show(self, step: str, progress: Progress) -> None:
         if self._cancelled:
-            raise LoadError("the load was cancelled")
+            raise KeyboardInterrupt
         self._on_progress(self._label, len(self.rounds) + 1, dataclasses.replace(progress, step=step))
 
     def _count_load(self, report: LoadReport, scenario: Scenario) -> None:

@@ -184,7 +184,7 @@ def _slow_generator(load: LoadReport, scenario: Scenario, rate: float) -> Proble
     due = sum(part.sent + part.missing for part in produced)
     late = max(sum(part.late for part in produced), sum(part.behind for part in produced))
     unsent = sum(part.sent_late + part.missing for part in produced)
-    if max(late, unsent) <= _tolerated(due):
+    if late <= _tolerated(due) and unsent <= (1 - _ON_TIME_RATIO) * due:
         return None
     most = _payload_rate(load, scenario)
     if isinstance(scenario.payload, Generated) and most * _BUSY_GENERATING_RATIO < rate:

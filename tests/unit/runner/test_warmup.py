@@ -38,15 +38,22 @@ def test_other_values_stay_as_they_are() -> None:
     assert warm_up_load(Scenario.of({"record_size": 5}), duration_s=3).record_size == 5
 
 
+PORTS = itertools.count(1)
+
+
 class Scripted(SideRounds):
     """A side without a cluster: the compilers of its programs follow a script, one entry for each slice."""
 
     def __init__(self, *shares: float | None, rate: str | None = None, program: Key = 1) -> None:
         """The last share repeats."""
-        cluster = Cluster(bootstrap_servers="127.0.0.1:1", brokers=1, provider="external", version="unknown")
+        cluster = Cluster(
+            bootstrap_servers=f"127.0.0.1:{next(PORTS)}", brokers=1, provider="external", version="unknown"
+        )
         super().__init__(Side.of(cluster), Scenario.of({"rate": rate} if rate else {}))
         self.phases: list[Phase] = []
         self.warm: list[Phase] = []
+        self.order: list[Scripted] = []
+        """All sides that have run a slice, in order."""
         self.breaks_in: int | None = None
         self._program = program
         self._script = itertools.chain(shares, itertools.repeat(shares[-1]))
@@ -61,6 +68,7 @@ class Scripted(SideRounds):
         assert workers.shares is WORKERS.shares
         assert load.rate == (None if phase is Phase.FULL else self.scenario.rate)
         self.phases.append(phase)
+        self.order.append(self)
         self.broken = len(self.phases) == self.breaks_in
         return Round(metrics={"lost": 1.0}, compiler={self._program: next(self._script)})
 
@@ -116,6 +124,17 @@ def test_both_sides_run_their_slices_at_the_same_time() -> None:
     """Each broker waits most of the time until its code has run often enough."""
     found = warmed(Together(0.0), Together(*[0.9] * 6, 0.0), workers=dataclasses.replace(WORKERS, can_grow=True))
     assert [len(each.shares) for each in found] == [6 + IDLE_SLICES] * 2
+
+
+def test_sides_on_one_cluster_take_turns() -> None:
+    """Their loads would disturb each other, and exceed a permitted rate together."""
+    ours, theirs = Scripted(0.0), Scripted(0.0)
+    theirs.side = dataclasses.replace(theirs.side, cluster=ours.side.cluster)
+    order: list[Scripted] = []
+    for side in (ours, theirs):
+        side.order = order
+    warmed(ours, theirs, workers=dataclasses.replace(WORKERS, can_grow=True))
+    assert order == [ours, theirs, theirs, ours, ours, theirs]
 
 
 class Interrupted(Scripted):

@@ -29,8 +29,10 @@ _REBALANCE_S = 1
 _POSITION_TIMEOUT_S = 5
 """Time limit for setting positions. The worker retries until the round starts or stops."""
 _OFFSETS_TIMEOUT_S = 10
-_SETTLED_S = 0.2
+_SETTLED_S = 1
 """Time without further records after which an application's complete output counts as all of it."""
+_CHECK_S = 0.2
+"""Minimum time between two checks, because each of them sorts all records."""
 _RANGE_QUIET_S = 3
 """The same if the number of output records is 0 or a range, so that it is unknown when the output is complete."""
 _MOST_OUTPUT_S = 60
@@ -155,14 +157,16 @@ class Consumer:
 
         Records are joined with the input later, so it is unknown which of them belong to the load.
         """
-        total, is_complete, last_s = -1, False, time.monotonic()
-        ends_s = last_s + self._most_output_s
+        total, checked, is_complete, last_s = -1, -1, False, time.monotonic()
+        ends_s, checks_s = last_s + self._most_output_s, last_s
         while not self._counters.stopped and time.monotonic() < ends_s:
             if total != (total := self.report.total):
                 last_s = time.monotonic()
-                if not is_complete and self._expected.most and self._missing() <= 0:
-                    is_complete = self._distinct() >= self._visible()
-                    ends_s = min(ends_s, last_s + _QUIET_S) if is_complete else ends_s
+            may_be_complete = not is_complete and self._expected.most > 0 and self._missing() <= 0
+            if may_be_complete and checked != total and time.monotonic() >= checks_s:
+                checked, checks_s = total, time.monotonic() + _CHECK_S
+                is_complete = self._distinct() >= self._visible()
+                ends_s = min(ends_s, checks_s + _QUIET_S) if is_complete else ends_s
             if time.monotonic() - last_s > self._patience_s(is_complete=is_complete):
                 return
             await self._poll(start_ns)

@@ -53,7 +53,8 @@ class GeneratedProducer(KeyedProducer):
     As in Kafka's own producer, records without keys go to one partition until its batch is full (KIP-480).
     """
 
-    _at_once = 256
+    _at_once = 64
+    _most_due = 1024
 
     def __init__(self, client: Any, number: int, setup: ProducerSetup) -> None:
         super().__init__(client, number, setup)
@@ -82,6 +83,8 @@ class GeneratedProducer(KeyedProducer):
 
     def _gather(self, indexes: Int64s, dues_ns: Int64s) -> None:
         prepared = self._prepared(self._with_keys(self._next_records(indexes.size), indexes))
+        if self._scenario.rate is None:  # a closed loop's records are due when they are ready
+            dues_ns = np.full(indexes.size, now_ns())
         numbers = np.arange(self._made, self._made + indexes.size)
         self._waiting.update(zip(numbers.tolist(), prepared, strict=True))
         partitions = self._partitions_of([one.record.key for one in prepared])
@@ -170,7 +173,12 @@ class GeneratedProducer(KeyedProducer):
     def _is_tag(self, header: tuple[str, bytes]) -> bool:
         return self._payload.tags_in_header and header is self._payload.headers[-1]
 
+    async def _send_ready(self, now: int | None, measured_from: int) -> None:
+        await asyncio.sleep(0)  # a function that keeps this process busy must not delay the processing of responses
+        await super()._send_ready(now, measured_from)
+
     async def _until(self, timer: Timer, wake_ns: int | None, *, blocked: bool) -> None:
+        await asyncio.sleep(0)
         if wake_ns is not None and not blocked:
             await self._make_ahead(wake_ns)
         await super()._until(timer, wake_ns, blocked=blocked)
@@ -179,7 +187,8 @@ class GeneratedProducer(KeyedProducer):
         """Make records in slices, and let responses be processed between them."""
         if self._generator is None:
             return
-        while now_ns() + _SLICE_NS < until_ns and not self._generator.make_ahead(_AHEAD, most_ns=_SLICE_NS):
+        slice_ns = _SLICE_NS + self._generator.mean_ns  # a slice ends with the record that exceeds its time
+        while now_ns() + slice_ns < until_ns and not self._generator.make_ahead(_AHEAD, most_ns=_SLICE_NS):
             await asyncio.sleep(0)
 
 

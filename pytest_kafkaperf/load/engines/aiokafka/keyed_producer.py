@@ -34,6 +34,8 @@ class KeyedProducer(BatchProducer):
 
     _at_once = 4096
     """Number of records that a closed loop handles at a time."""
+    _most_due = 1 << 48
+    """The same for records that are due in an open loop."""
 
     def __init__(self, client: Any, number: int, setup: ProducerSetup) -> None:
         super().__init__(client, number, setup)
@@ -74,7 +76,8 @@ class KeyedProducer(BatchProducer):
         taken = self._next = schedule.first_after(window.warm_from_ns - 1)
         while taken < stop or self._gathering.total:
             now = now_ns()
-            due = min(schedule.first_after(now), stop, taken + self._bound - self._gathering.total)
+            most = min(self._most_due, self._bound - self._gathering.total)
+            due = min(schedule.first_after(now), stop, taken + most)
             if due > taken:
                 self._gather(np.arange(taken, due), schedule.due_between(taken, due - taken))
                 taken = self._next = due
