@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from pytest_kafkaperf.core.problems import Cause, Problem
 from pytest_kafkaperf.load.identity import Int64s
@@ -22,6 +23,9 @@ MAX_RECORDS = 10**7
 """Maximum number of records in a round, because the join needs about 100 B of memory for each of them."""
 
 
+Bools = npt.NDArray[np.bool_]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outputs:
     """One group's output for each input record; all arrays have shape `(inputs,)`, in the order of the input."""
@@ -29,7 +33,9 @@ class Outputs:
     counts: Int64s
     """Number of output records."""
     last_ns: Int64s
-    """Arrival of the last expected output record; undefined for records without output."""
+    """Arrival of the last expected output record; undefined for records that are not complete."""
+    complete: Bools
+    """Whether all expected output has arrived; if a range is expected, whether any output has arrived."""
     unmatched: int
     """Number of output records that match no input record."""
 
@@ -68,7 +74,11 @@ def join(report: LoadReport, scenario: Scenario) -> LoadReport:
         outputs = outputs_of(hashes, arrivals[possible], scenario.expect)
         outputs = dataclasses.replace(outputs, unmatched=outputs.unmatched + int((~possible).sum()))
         found.append(_joined(outputs, measured, scenario.expect))
-        workers = _with_results(workers, group, _result(members, outputs, measured), dues_ns, outputs, measured)
+        waits = np.maximum(outputs.last_ns - dues_ns, 0)  # clocks of different machines may disagree
+        shown = outputs.complete & is_known
+        result = _result(members, outputs, measured)
+        result.latency.record(waits[outputs.complete & measured])
+        workers = _with_result(workers, result, (dues_ns[shown], waits[shown]))
     joined = max(found, key=lambda one: (one.audit.lost, one.audit.duplicated), default=None)
     return dataclasses.replace(report, workers=workers, joined=joined)
 
@@ -90,18 +100,19 @@ def outputs_of(inputs: Int64s, arrivals: Int64s, expected: Expected) -> Outputs:
     return Outputs(
         counts=counts,
         last_ns=times[np.minimum(last, len(came))],
+        complete=(counts >= max(1, expected.most if expected.is_exact else 1)) & (expected.most > 0),
         unmatched=len(came) - int(counts.sum()),
     )
 
 
-def _possible(inputs: Int64s, earliest_ns: Int64s, arrivals: Int64s) -> np.typing.NDArray[np.bool_]:
+def _possible(inputs: Int64s, earliest_ns: Int64s, arrivals: Int64s) -> Bools:
     """Return whether each arrival is not earlier than its input, in which case it belongs to an earlier load."""
     order = np.argsort(inputs)
     places = np.minimum(np.searchsorted(inputs, arrivals[:, 0], sorter=order), inputs.size - 1)
     if not inputs.size:
         return np.ones(len(arrivals), dtype=np.bool_)
     own = order[places]
-    possible: np.typing.NDArray[np.bool_] = (inputs[own] != arrivals[:, 0]) | (arrivals[:, 1] >= earliest_ns[own])
+    possible: Bools = (inputs[own] != arrivals[:, 0]) | (arrivals[:, 1] >= earliest_ns[own])
     return possible
 
 
@@ -110,7 +121,7 @@ def _uncertainty_ns(report: LoadReport) -> int:
     return 2 * max((worker.clock.uncertainty_ns for worker in report.workers if worker.clock is not None), default=0)
 
 
-def _joined(outputs: Outputs, measured: np.typing.NDArray[np.bool_], expected: Expected) -> Joined:
+def _joined(outputs: Outputs, measured: Bools, expected: Expected) -> Joined:
     counts = outputs.counts[measured]
     surplus = int(np.maximum(counts - expected.most, 0).sum())
     if not expected.is_exact:
@@ -122,7 +133,7 @@ def _joined(outputs: Outputs, measured: np.typing.NDArray[np.bool_], expected: E
     return Joined(audit=Audit(lost=lost, duplicated=surplus, reordered=0), output_ratio=ratio)
 
 
-def _result(members: Sequence[Consumed], outputs: Outputs, measured: np.typing.NDArray[np.bool_]) -> Consumed:
+def _result(members: Sequence[Consumed], outputs: Outputs, measured: Bools) -> Consumed:
     """Return the results of a group as those of one consumer."""
     came = measured & (outputs.counts > 0)
     total, size_bytes = sum(part.total for part in members), sum(part.bytes for part in members)
@@ -138,27 +149,18 @@ def _result(members: Sequence[Consumed], outputs: Outputs, measured: np.typing.N
     )
 
 
-def _with_results(
-    workers: Sequence[WorkerReport],
-    group: int,
-    result: Consumed,
-    dues_ns: Int64s,
-    outputs: Outputs,
-    measured: np.typing.NDArray[np.bool_],
+def _with_result(
+    workers: Sequence[WorkerReport], result: Consumed, latencies: tuple[Int64s, Int64s]
 ) -> list[WorkerReport]:
-    """Return the workers with a group's results in the first worker that had a member of it."""
+    """Return the workers with a group's result in the first worker that had a member of it.
+
+    `latencies` are due times and latencies for that worker's series.
+    """
     replaced, is_first = [], True
     for worker in workers:
-        others = [part for part in worker.consumed if part.group != group]
-        if len(others) == len(worker.consumed):
-            replaced.append(worker)
-            continue
-        if is_first:
-            came = outputs.counts > 0
-            waited_ns = np.maximum(outputs.last_ns - dues_ns, 0)  # clocks of different machines may disagree
-            result.latency.record(waited_ns[came & measured])
-            shown = came & (dues_ns > 0)
-            worker.consume_series.record(dues_ns[shown], waited_ns[shown])
+        others = [part for part in worker.consumed if part.group != result.group]
+        if is_first and len(others) < len(worker.consumed):
+            worker.consume_series.record(*latencies)
             others, is_first = [*others, result], False
         replaced.append(dataclasses.replace(worker, consumed=others))
     return replaced

@@ -120,7 +120,15 @@ def test_a_latency_ends_with_the_last_expected_output() -> None:
     done = joined(report(produced, consumed((1, 2), (1, 4), (1, 90), (2, 3), (3, 11), (3, 9))), expect=2)
     (result,) = done.consumed
     assert (result.received, result.last_ns) == (3, START_NS + 11 * MS)
-    assert (result.latency.total, result.latency.sum_ns, result.latency.max_ns) == (3, (4 + 3 + 6) * MS, 6 * MS)
+    assert (result.latency.total, result.latency.sum_ns, result.latency.max_ns) == (2, (4 + 6) * MS, 6 * MS)
+
+
+@pytest.mark.parametrize(("expect", "timed"), [(2, 1), (0, 0), ("0..2", 2)])
+def test_only_complete_output_has_a_latency(expect: Any, timed: int) -> None:
+    """A record whose second output is missing is lost, and its first output would make it look fast."""
+    load = report(Produced(identities=[due(1), due(2)]), consumed((1, 5), (1, 6), (2, 5)))
+    (result,) = joined(load, expect=expect).consumed
+    assert (result.latency.total, result.received) == (timed, 2)
 
 
 def test_an_output_before_its_due_time_is_that_of_an_earlier_load() -> None:
