@@ -106,6 +106,7 @@ CONDITIONS = {
     "app.cpu": "with `kafka_app`",
     "app.memory": "with `kafka_app`",
     "app.output_ratio": "with an `output_topic`",
+    "app.dead_letters": "with a `dead_letter_topic`",
     "app": "with a `watch_group`",
     "capacity": "with `kafka_perf.capacity()`",
     "recovery": "in rounds with a broker event",

@@ -72,7 +72,7 @@ class Scenario(MarkerFields):
     """Size of each value, or a distribution of sizes (share of records by size). Default: 100 B; None with samples or a
     payload function."""
     payload: fields.Payload = "random"
-    """Content of records: random bytes (incompressible), zeros, samples from a file, or a function `(index, random)`
+    """Content of records: random bytes (incompressible), zeros, samples from a file, a template, or a function `(index, random)`
     that returns a value or a `Record`. With `{"function": FUNCTION, "pool": 10_000}`, this number of records is
     generated in advance and sent in turns."""
     rate: RecordRate | None = None
