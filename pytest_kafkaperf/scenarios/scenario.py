@@ -72,9 +72,9 @@ class Scenario(MarkerFields):
     """Size of each value, or a distribution of sizes (share of records by size). Default: 100 B; None with samples or a
     payload function."""
     payload: fields.Payload = "random"
-    """Content of records: random bytes (incompressible), zeros, samples from a file, a template, or a function `(index, random)`
-    that returns a value or a `Record`. With `{"function": FUNCTION, "pool": 10_000}`, this number of records is
-    generated in advance and sent in turns."""
+    """Content of records: random bytes (incompressible), zeros, samples from a file, a template, or a function
+    `(index, random)` that returns a value or a `Record`. With `{"function": FUNCTION, "pool": 10_000}`, this number of
+    records is generated in advance and sent in turns."""
     rate: RecordRate | None = None
     """Records/s across all producers (open loop); None: as fast as brokers acknowledge records (closed loop)."""
     backlog: Annotated[fields.Records, Field(ge=0, le=10**12)] = 0
