@@ -35,7 +35,7 @@ class Outputs:
     last_ns: Int64s
     """Arrival of the last expected output record; undefined for records that are not complete."""
     complete: Bools
-    """Whether all expected output has arrived; if a range is expected, whether any output has arrived."""
+    """True if all expected output has arrived or, if a range is expected, any output."""
     unmatched: int
     """Number of output records that match no input record."""
 
