@@ -23,6 +23,8 @@ from pytest_kafkaperf.load.identity import Nonce
 from pytest_kafkaperf.scenarios.identify import HEADER, Selector, name_of
 from pytest_kafkaperf.scenarios.payloads import Generated, Record, TemplateFile, is_utf8
 
+FIRST = 100
+"""Number of records that show how large the records of a payload function are."""
 BLOCK = 1000
 """Number of records that share a random number generator."""
 INDEXES = 10**8

@@ -67,13 +67,6 @@ class Batch(NamedTuple):
             return np.full(self.measured, self.sent_ns, dtype=np.int64)
         return self.dues_ns[self.records - self.measured :]
 
-    def identified(self) -> Int64s:
-        """Return each record's identity and due time, shape `(records, 2)`."""
-        rows = np.empty((self.records, 2), dtype=np.int64)
-        rows[:, 0] = 0 if self.identities is None else self.identities
-        rows[:, 1] = self.sent_ns if self.dues_ns is None else self.dues_ns
-        return rows
-
 
 class Ledger:
     """Ledger of one producer's sent, acknowledged and failed records."""
@@ -206,7 +199,8 @@ class Ledger:
         if not self._transactional or self._committed_only:
             self._on_visible(batch.records)
         if batch.identities is not None:
-            self.report.identities.append(batch.identified())
+            dues = np.full(batch.records, batch.sent_ns) if batch.dues_ns is None else batch.dues_ns
+            self.report.identities.append(np.column_stack([batch.identities, dues]))
         self._unfolded.append((batch, ack_ns))
         if len(self._unfolded) >= (_FOLD_CLOSED_LOOP_BATCHES if batch.dues_ns is None else _FOLD_BATCHES):
             self.fold()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pytest_kafkaperf.core.errors import LoadError
-from pytest_kafkaperf.load.generation import PlainRecord, first_records
+from pytest_kafkaperf.load.generation import FIRST, PlainRecord, first_records
 from pytest_kafkaperf.load.identity import NO_NONCE, Nonce, tags_every_record
 from pytest_kafkaperf.scenarios.payloads import Generated, Samples
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
@@ -66,15 +66,11 @@ class Payload:
             )
 
 
-_FIRST = 100
-"""Number of records that show how large the records of a payload function are."""
-
-
 def _generated(scenario: Scenario, load: int) -> list[PlainRecord]:
     payload = scenario.payload
     if not isinstance(payload, Generated):
         return []
-    return first_records(payload, payload.pool or _FIRST, load=0 if payload.pool else load)
+    return first_records(payload, payload.pool or FIRST, load=0 if payload.pool else load)
 
 
 def mean_value_size(scenario: Scenario) -> float:
@@ -87,7 +83,7 @@ def mean_value_size(scenario: Scenario) -> float:
 
     """
     if isinstance(scenario.payload, Generated):
-        first = first_records(scenario.payload, _FIRST)
+        first = first_records(scenario.payload, FIRST)
         parts = (part for one in first for part in (one.key or b"", one.value, *(value for _, value in one.headers)))
         return sum(map(len, parts)) / len(first)
     if not isinstance(scenario.payload, Samples):

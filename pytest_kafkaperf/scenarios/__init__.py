@@ -3,7 +3,7 @@
 - scenario: a test's workload
 - fields: field types for the markers
 - rate: constant rates and shapes
-- identify: what identifies a record in the input and output of an application
+- identify: identities of records in the input and output of an application
 - payloads: record sizes, keys and values
 - threshold: threshold expressions
 

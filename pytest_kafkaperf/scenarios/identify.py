@@ -36,7 +36,7 @@ class Selector:
 
     @property
     def is_tag(self) -> bool:
-        """True if the plugin writes the identity into the record; otherwise, the record has one of its own."""
+        """True if the plugin writes the identity into the record; otherwise, the record already contains it."""
         return self.kind in ("header", "value")
 
     def __str__(self) -> str:
@@ -135,7 +135,7 @@ def importable(given: Any) -> Any:
     if not name.isidentifier() or getattr(sys.modules.get(module), name, None) is not given:
         raise ValueError(f"{name_of(given)} must be a module-level function, because workers import it by its name")
     if module == "__main__":
-        raise ValueError(f"workers cannot import {name} from a script; move the function to a module of its own")
+        raise ValueError(f"workers cannot import {name} from a script; move the function to a separate module")
     if PathFinder.find_spec(module.partition(".")[0]) is None:
         raise ValueError(
             f"workers cannot import {name} from {module}: the module is not on Python's path; move the function to a "

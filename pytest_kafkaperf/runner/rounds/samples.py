@@ -70,7 +70,7 @@ def with_content(scenario: Scenario) -> Scenario:
 
 def _with_source(payload: Generated) -> Generated:
     """Return the function with the hash of its source, and with the mean size of its first values."""
-    from pytest_kafkaperf.load.generation import BLOCK, first_records  # noqa: PLC0415 - NumPy takes 0.1 s
+    from pytest_kafkaperf.load.generation import FIRST, first_records  # noqa: PLC0415 - NumPy takes 0.1 s
 
     template, hashed = payload.function, hashlib.sha256()
     if isinstance(template, TemplateFile):
@@ -82,7 +82,7 @@ def _with_source(payload: Generated) -> Generated:
         for path in sorted(_sources(template.__module__)):
             hashed.update(f"{path.name}\0".encode() + _read(path))
     try:
-        first = first_records(payload, BLOCK // 10)
+        first = first_records(payload, FIRST)
     except LoadError as error:
         raise ScenarioError(f"kafka_scenario: {error}") from None
     mean_bytes = sum(len(one.value) for one in first) / len(first)

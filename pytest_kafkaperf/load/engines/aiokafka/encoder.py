@@ -86,13 +86,6 @@ EncodedRecord = tuple[bytes | None, bytes, Sequence[tuple[str, bytes | None]]]
 """Key, value and headers."""
 
 
-def encode(
-    records: Iterable[tuple[bytes | None, bytes]], headers: Sequence[tuple[str, bytes | None]], batch_size: int
-) -> tuple[bytes, list[int]]:
-    """Encode keys and values, all with the same headers, as `encode_records` does."""
-    return encode_records(((key, value, headers) for key, value in records), batch_size)
-
-
 def encode_records(records: Iterable[EncodedRecord], batch_size: int = _NO_LIMIT) -> tuple[bytes, list[int]]:
     """Encode records as the body of one uncompressed batch: as many as fit, but at least one.
 

@@ -70,7 +70,7 @@ class GeneratedProducer(KeyedProducer):
         self._made = 0
         """Number of records taken from the generator or the pool; identifies records until they are sent."""
         self._waiting: dict[int, _Prepared] = {}
-        self._plain_headers = [header for header in self._payload.headers if not self._is_tag(header)]
+        self._plain_headers = self._payload.headers[:-1] if self._payload.tags_in_header else self._payload.headers
         if self._generator is not None:
             self._generator.make_ahead(_AHEAD, most_ns=_FIRST_NS)
 
@@ -169,9 +169,6 @@ class GeneratedProducer(KeyedProducer):
             name, _ = self._payload.headers[-1]
             headers.append((name, tags[place * TAG_BYTES : (place + 1) * TAG_BYTES]))
         return headers
-
-    def _is_tag(self, header: tuple[str, bytes]) -> bool:
-        return self._payload.tags_in_header and header is self._payload.headers[-1]
 
     async def _send_ready(self, now: int | None, measured_from: int) -> None:
         await asyncio.sleep(0)  # a function that keeps this process busy must not delay the processing of responses

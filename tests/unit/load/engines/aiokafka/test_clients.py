@@ -49,7 +49,7 @@ from pytest_kafkaperf.load.engines.aiokafka.clients import (
     submit,
 )
 from pytest_kafkaperf.load.engines.aiokafka.decoder import BatchedRecords, FetchedBatches
-from pytest_kafkaperf.load.engines.aiokafka.encoder import CODECS, EncodedBatch, crc32c, encode
+from pytest_kafkaperf.load.engines.aiokafka.encoder import CODECS, EncodedBatch, crc32c, encode_records
 from pytest_kafkaperf.load.engines.aiokafka.sender import Accumulator, QueuedBatch, Sender, repeated_batches
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.simulation import adapt_here
@@ -81,7 +81,7 @@ def producer_of(**fields: Any) -> Any:
 
 
 def record_batch(count: int = 1) -> EncodedBatch:
-    body, ends = encode([(None, b"value")] * count, [], 1 << 20)
+    body, ends = encode_records([(None, b"value", [])] * count)
     return EncodedBatch(body, len(ends), timestamp_ms=TIMESTAMP_MS)
 
 
@@ -140,7 +140,7 @@ def test_a_batch_is_byte_for_byte_aiokafkas_own(one: Given, monkeypatch: pytest.
         theirs.append(timestamp=one.timestamp_ms, key=key, value=value, headers=one.headers) for key, value in one.rows
     ]
     theirs._set_producer_state(*(one.state or (-1, -1, -1)))
-    body, ends = encode(one.rows, one.headers, one.batch_size)
+    body, ends = encode_records([(key, value, one.headers) for key, value in one.rows], one.batch_size)
     ours = EncodedBatch(
         body, len(ends), timestamp_ms=one.timestamp_ms, codec=one.codec, transactional=one.transactional
     )
@@ -187,7 +187,7 @@ def test_a_producers_batches_are_marked_as_its_own_would_be(
         client = producer_of(compression=compression, **fields)
         theirs = client.create_batch()
         theirs.append(timestamp=TIMESTAMP_MS, key=None, value=bytes(1000))
-        body, _ = encode([(None, bytes(1000))], [], 1 << 20)
+        body, _ = encode_records([(None, bytes(1000), [])])
         transactional = "transaction_size" in fields
         ours = EncodedBatch(body, 1, timestamp_ms=TIMESTAMP_MS, codec=CODECS[compression], transactional=transactional)
         for one in (ours, theirs):
@@ -368,7 +368,7 @@ def test_as_many_requests_are_on_their_way_as_may_be(fields: dict[str, Any], exp
                     batch.append(timestamp=0, key=None, value=b"%d" % number)
                     batch.close()  # does not linger
                 else:
-                    body, _ = encode([(None, b"%d" % number)], [], 1 << 20)
+                    body, _ = encode_records([(None, b"%d" % number, [])])
                     batch = EncodedBatch(body, 1, timestamp_ms=0)
                 client._message_accumulator._append_batch(batch, partition)
         client._sender._sender_task = asyncio.ensure_future(client._sender._sender_routine())

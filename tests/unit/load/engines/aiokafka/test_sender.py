@@ -19,7 +19,7 @@ from aiokafka.protocol.produce import ProduceRequest_v7, ProduceResponse_v7
 from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.load.engines.aiokafka.clients import Connection, adapt, make_producer, submit
-from pytest_kafkaperf.load.engines.aiokafka.encoder import EncodedBatch, encode
+from pytest_kafkaperf.load.engines.aiokafka.encoder import EncodedBatch, encode_records
 from pytest_kafkaperf.load.engines.aiokafka.sender import Accumulator, QueuedBatch
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.simulation import adapt_here
@@ -119,7 +119,7 @@ def queued(client: Any, partition: TopicPartition, number: int) -> asyncio.Futur
     def on_ended(offset: int | None, error: BaseException | None) -> None:
         ended.set_result(type(error).__name__ if error is not None or offset is None else offset)  # raises if twice
 
-    body, _ = encode([(None, b"%d" % number)], [], 1 << 20)
+    body, _ = encode_records([(None, b"%d" % number, [])])
     submit(client, EncodedBatch(body, 1, timestamp_ms=0), partition, on_ended)
     return ended
 
