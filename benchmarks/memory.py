@@ -1,8 +1,9 @@
 """Memory of workers for growing numbers of records: `python benchmarks/memory.py`.
 
-Runs 1 M, 10 M and 50 M records of 100 B in a closed loop (acks=1), without a consumer, with one, and through an
-application (`relay.py`) to an output topic, each in new worker processes, and samples their resident memory (RSS) from
-outside. Prints the peak of the largest worker, and its ratio to the one with 1 M records.
+Runs 1 M, 10 M and 50 M records of 100 B in a closed loop (acks=1), without a consumer, with one, through an
+application (`relay.py`) to an output topic, and with records from a payload function instead, each in new worker
+processes, and samples their resident memory (RSS) from outside. Prints the peak of the largest worker, and its ratio to
+the one with 1 M records.
 """
 
 from __future__ import annotations
@@ -36,14 +37,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 COUNTS = (1_000_000, 10_000_000, 50_000_000)
-WAYS = ("no consumer", "one consumer", "an application")
+WAYS = ("no consumer", "one consumer", "an application", "a payload function")
 RECORD_BYTES = 100
 FLAT_RATIO = 1.1
 """The ratio to the smallest count above which memory counts as growing."""
 
 _SAMPLE_S = 0.05
-_RECORDS_BY_SECOND = 50_000
+_RECORDS_BY_SECOND = 20_000
 """The rate below which a run counts as stuck."""
+_PAYLOAD = "tests.support.generated:order"
 _START_TIMEOUT_S = 120
 _BROKER_CONFIG = {"log.segment.delete.delay.ms": "1000", "log.retention.check.interval.ms": "2000"}
 _KEEP_LITTLE = {"retention.bytes": str(64 << 20), "segment.bytes": str(32 << 20)}
@@ -54,16 +56,17 @@ _DISK_RATIO = 1.5
 """Allowance on top of the records themselves, for headers and for the topic that is being deleted."""
 
 
-def peak_bytes(servers: str, *, records: int, consumers: int, application: bool) -> int:
-    """Return the peak resident memory of the largest worker, without or with an application in the records' way.
+def peak_bytes(servers: str, *, records: int, way: str) -> int:
+    """Return the peak resident memory of the largest worker in one of `WAYS`.
 
     Raises:
         ChildError: the load failed.
 
     """
+    consumers = int(way in ("one consumer", "an application"))
     scenario = {
         "records": records,
-        "record_size": RECORD_BYTES,
+        **({"payload": _PAYLOAD} if way == "a payload function" else {"record_size": RECORD_BYTES}),
         "consumers": consumers,
         "partitions": PARTITIONS,
         "acks": ACKS,
@@ -75,7 +78,8 @@ def peak_bytes(servers: str, *, records: int, consumers: int, application: bool)
     }
     script = str(Path(__file__).parent / "run_ours.py")
     timeout_s = _START_TIMEOUT_S + records / _RECORDS_BY_SECOND
-    with _application(servers, scenario) if application else nullcontext(), Sampler(WORKER, _SAMPLE_S) as sampler:
+    running = _application(servers, scenario) if way == "an application" else nullcontext()
+    with running, Sampler(WORKER, _SAMPLE_S) as sampler:
         run_together([[sys.executable, script, servers, json.dumps(scenario)]], timeout_s=timeout_s)
     return max(map(max, sampler.samples.values()))
 
@@ -118,12 +122,7 @@ def main() -> int:
             first: int | None = None
             for records in counts:
                 try:
-                    peak = peak_bytes(
-                        cluster.bootstrap_servers,
-                        records=records,
-                        consumers=int(way != "no consumer"),
-                        application=way == "an application",
-                    )
+                    peak = peak_bytes(cluster.bootstrap_servers, records=records, way=way)
                 except ChildError as error:
                     print(f"{_text(records)}, {way}: {error}")
                     shown.add_row(_text(records), way, "-", "-")

@@ -100,6 +100,7 @@ CONDITIONS = {
     "lost": "unless `acks=0`",
     "duplicated": "unless `acks=0`",
     "reordered": "unless `acks=0`",
+    "rebalance": "with `consumers`",
     "catchup": "with `consumers` and a `backlog`",
     "app.start": "with a `watch_group`, in rounds that start its application",
     "app.recovery": "with a `watch_group`, in rounds that stop its application, or with a `backlog`",

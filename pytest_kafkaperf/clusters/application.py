@@ -26,8 +26,8 @@ from pytest_kafkaperf.clusters.admin.admin import (
     TopicRefusedError,
     groups_with_members,
 )
+from pytest_kafkaperf.clusters.admin.groups import Group, Member, read_group, unsupported_protocols
 from pytest_kafkaperf.clusters.admin.preflight import Preflight
-from pytest_kafkaperf.clusters.admin.wire import Member, group_members
 from pytest_kafkaperf.clusters.brokers.run_folders import PREFIX, held
 from pytest_kafkaperf.clusters.child_process import ChildProcess, path_from
 from pytest_kafkaperf.clusters.cluster import Cluster
@@ -97,6 +97,8 @@ class Recipe(MarkerFields):
     On brokers that the plugin starts, you can omit the scenario's `topic`."""
     env: Config = Field(default_factory=dict)
     """Additional environment variables; `{bootstrap_servers}` and `{side}` are replaced."""
+    baseline_env: Config = Field(default_factory=dict)
+    """Environment variables for the live baseline's instance only; these override `env`."""
     cwd: Path = Path()
     """Working folder for a process, relative to pytest's root folder."""
     timeout: Seconds = 30.0
@@ -265,15 +267,15 @@ class Application(contextlib.AbstractContextManager["Application"]):
         looks like one of ours, members are removed only on the plugin's own brokers.
         """
         if self.cluster.fleet is not None:
-            self._group_members(without=members)
+            self._group(without=members)
             return
         deadline = time.monotonic() + _SESSION_TIMEOUT_S
-        while members & self._group_members()[1].keys() and time.monotonic() < deadline:
+        while members & self._group().members.keys() and time.monotonic() < deadline:
             time.sleep(_MEMBER_POLL_S)
 
-    def _group_members(self, *, without: Collection[str] = ()) -> tuple[str, dict[str, Member]]:
-        """Return the state and the members of the application's consumer group; see `group_members`."""
-        return group_members(self.cluster.bootstrap_servers, self.cluster.access, self._sign, without=without)
+    def _group(self, *, without: Collection[str] = ()) -> Group:
+        """Return the application's group after removing some members; see `read_group`."""
+        return read_group(self.cluster.bootstrap_servers, self.cluster.access, self._sign, without=without)
 
     def _delete_topics(self, admin: Admin) -> None:
         while self.created:
@@ -288,13 +290,13 @@ class Application(contextlib.AbstractContextManager["Application"]):
         if self.pid is not None:
             raise UsageError(f"{self.program} is already running; stop it first: stop()")
         if self._kind == "group":
-            _, others = self._group_members()
-            self._others = {*others}
+            self._others = {*self._group().members}
         elif self._kind == "port" and _accepts(self._sign):
             raise ApplicationError(f"{self.program} cannot be started: {self._taken_port()}", program=self.program)
         self._log.unlink(missing_ok=True)
         command = [*map(self._filled, self._recipe.command)]
-        own = {name: self._filled(text) for name, text in self._recipe.env.items()}
+        given = self._recipe.env if self.side == "test" else {**self._recipe.env, **self._recipe.baseline_env}
+        own = {name: self._filled(text) for name, text in given.items()}
         inherited: Mapping[str, str] = {}
         if self._recipe.image is None:
             inherited = {**os.environ, "PATH": path_from(sys.executable)}
@@ -351,17 +353,16 @@ class Application(contextlib.AbstractContextManager["Application"]):
                 return self._asked(deadline - time.monotonic())
             if self._kind != "group":
                 return self._missing_sign()
-            state, members = self._group_members()
+            group = self._group()
         except (OSError, ClusterError) as error:  # for example, a refused connection
             return str(error) or type(error).__name__
         # Other members may belong to a process whose exit Kafka has not detected yet.
-        working = {name for name, member in members.items() if member.partitions}
-        self._members = working - self._others
-        if state != "Stable" or not self._members:
-            what = "does not exist" if state == "Dead" else f"is {state} and has no new member with partitions"
-            return f"its consumer group {self._sign!r} {what}"
-        self._require_whole_group(members)
-        return None
+        self._members = {name for name, member in group.members.items() if member.partitions} - self._others
+        if group.state == "Stable" and self._members:
+            self._require_whole_group(group.members)
+            return None
+        what = "does not exist" if group.state == "Dead" else f"is {group.state} and has no new member with partitions"
+        return "; ".join(filter(None, (f"its consumer group {self._sign!r} {what}", unsupported_protocols(group))))
 
     def _other_groups(self) -> str:
         """Return text that lists any other groups with members, one of which may be the application's."""
@@ -376,8 +377,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
     def _missing_sign(self) -> str | None:
         """Return the reason why an application that signals readiness with a line or a port is not ready."""
         if self._kind == "line":
-            found = self._sign in self._process.log()
-            return None if found else f"no line of its output contains {self._sign!r}"
+            return None if self._sign in self._process.log() else f"no line of its output contains {self._sign!r}"
         return None if _accepts(self._sign) else f"port {self._sign} does not accept connections"
 
     def _require_whole_group(self, members: Mapping[str, Member]) -> None:

@@ -132,6 +132,12 @@ _METRICS = (
     _lower_or_zero("lag.max", Unit.RECORDS, "highest lag in the window (records acknowledged but not received)"),
     _lower_or_zero("lag.end", Unit.RECORDS, "lag at the due time of the window's last record"),
     _lower_or_zero(
+        "rebalance.pause",
+        Unit.SECONDS,
+        "longest time in which one of the plugin's own consumers had no partitions, because its group was rebalanced; "
+        "0 without a rebalance",
+    ),
+    _lower_or_zero(
         "catchup",
         Unit.SECONDS,
         "time from the start of the window, when consumers start to read the backlog, until they have caught up with "
@@ -151,6 +157,17 @@ _METRICS = (
     *_latencies("app.delay", "time from when a record is due until the group's first commit that covers it"),
     _lower_or_zero(
         "app.drain", Unit.SECONDS, "time from the last acknowledgement until the group commits the last record"
+    ),
+    _lower_or_zero(
+        "app.rebalances",
+        Unit.COUNT,
+        "rebalances of the group that were seen in the window; in a classic group, quick ones may be missed",
+    ),
+    _lower_or_zero(
+        "app.rebalance.pause",
+        Unit.SECONDS,
+        "longest time in which the group committed nothing for a partition with a lag, while it was rebalanced; "
+        "unknown if it is not longer than the commit interval, and 0 without a rebalance",
     ),
     _lower_or_zero(
         "app.start", Unit.SECONDS, "time from the application's last start in the window to its group's first commit"

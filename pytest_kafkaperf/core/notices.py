@@ -26,6 +26,7 @@ class NoticeKind(StrEnum):
     RECORDS_FAILED = "records_failed"
     RARE_COMMITS = "rare_commits"
     NOT_COMMITTED = "not_committed"
+    PAUSE_UNKNOWN = "pause_unknown"
     UNREAD = "unread"
     """Brokers or partitions could not be read."""
     BUSY_MACHINE = "busy_machine"
@@ -137,6 +138,24 @@ class Remark(Enum):
         (
             "group {group!r} had not committed {late} of {records} records {waited} after the load; their waiting time "
             "until then counts as delay"
+        ),
+        "",
+        ("group",),
+    )
+    SHORT_PAUSE = (
+        NoticeKind.PAUSE_UNKNOWN,
+        (
+            "group {group!r} was rebalanced, but no pause was longer than its commit interval of {interval}, so "
+            "app.rebalance.pause is unknown"
+        ),
+        "commit more often to measure shorter pauses",
+        ("group",),
+    )
+    NO_PAUSE = (
+        NoticeKind.PAUSE_UNKNOWN,
+        (
+            "the members of share group {group!r} share all partitions, so none of them waits for a rebalance, and "
+            "there is no app.rebalance.pause"
         ),
         "",
         ("group",),

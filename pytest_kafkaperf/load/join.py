@@ -146,6 +146,7 @@ def _result(members: Sequence[Consumed], outputs: Outputs, measured: Bools) -> C
         total=total,
         unmatched=outputs.unmatched + sum(part.unmatched for part in members),
         reassigned=any(part.reassigned for part in members),
+        pause_ns=max(part.pause_ns for part in members),
     )
 
 

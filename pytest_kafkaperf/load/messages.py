@@ -104,7 +104,9 @@ class Consumed:
     """Identity and arrival time of each record in an application's output, shape `(records, 2)`, if records carry no
     tags."""
     reassigned: bool = False
-    """True if the group rebalanced during the read. The consumer then continues at the end and may skip records."""
+    """True if the group rebalanced during the read. If the consumer could not commit before, it may skip records."""
+    pause_ns: int = 0
+    """Longest time without partitions since the window opened, because the group rebalanced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

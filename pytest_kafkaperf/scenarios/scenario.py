@@ -243,10 +243,13 @@ class Scenario(MarkerFields):
             "consume": self.consumers > 0,
             "e2e": self.consumers > 0 and self.consume == "live",
             "lag": self.consumers > 0 and self.consume == "live" and self.expect == ONE,
+            "rebalance": self.consumers > 0,
             "catchup": self.catches_up,
             "lost": self.acks != 0,
             "duplicated": self.acks != 0,
-            **dict.fromkeys(("app.lag", "app.throughput", "app.delay", "app.drain"), bool(self.watch_group)),
+            **dict.fromkeys(
+                ("app.lag", "app.throughput", "app.delay", "app.drain", "app.rebalance"), bool(self.watch_group)
+            ),
             "reordered": self.acks != 0 and self.output_topic is None,  # applications may repartition records
         }
         absent = tuple(prefix for prefix, present in measured.items() if not present)

@@ -1,8 +1,10 @@
-"""Requests other than load. Read connection, admin, wire.
+"""Requests other than load. Read connection, admin, groups.
 
 - connection: plain clients, calls with a timeout, and waiting until brokers are ready
 - admin: a run's topics, groups and transactions
 - wire: requests that aiokafka does not support
+- schema_request: requests in Kafka's own message schemas
+- groups: groups of every protocol
 - preflight: checks before the load
 - acls: permissions and how to grant them
 - run_names: names for a run's topics and groups

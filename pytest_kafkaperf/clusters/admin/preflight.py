@@ -15,11 +15,12 @@ from aiokafka import errors as kafka_errors
 from aiokafka.protocol import transaction
 
 from pytest_kafkaperf.clusters.access.access import Access
-from pytest_kafkaperf.clusters.admin.acls import Operation, Resource, granted, refusal
+from pytest_kafkaperf.clusters.admin.acls import Operation, Resource, refusal
 from pytest_kafkaperf.clusters.admin.admin import transaction_timeout_ms, visible_groups, visible_topics
 from pytest_kafkaperf.clusters.admin.connection import call, connected
+from pytest_kafkaperf.clusters.admin.groups import describe_group, unsupported_protocols
 from pytest_kafkaperf.clusters.admin.run_names import PREFIX, prefix_of
-from pytest_kafkaperf.clusters.admin.wire import DescribeGroups, DescribeTopic, TopicMetadata, ask_coordinator
+from pytest_kafkaperf.clusters.admin.wire import DescribeTopic, TopicMetadata, ask_coordinator
 from pytest_kafkaperf.core.errors import ClusterError, nearest, suggestion
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -152,23 +153,30 @@ class Preflight:
         return await TopicMetadata.of(client, topic, described)
 
     async def _group_problems(self, client: Any, group: str) -> list[str]:
-        error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
-        operations = granted(answer.groups[0][-1]) if error is kafka_errors.NoError else None
         needed = {Operation.READ, Operation.DELETE}
-        if error is not kafka_errors.GroupAuthorizationFailedError and (operations is None or needed <= operations):
+        try:
+            operations = (await describe_group(client, group)).operations
+        except kafka_errors.GroupAuthorizationFailedError:
+            operations = frozenset()
+        except kafka_errors.KafkaError:
+            operations = None
+        if operations is None or needed <= operations:
             return []
         return [self._refused(needed, Resource(kind="group", name=prefix_of(group), prefixed=True))]
 
     async def _watched_group_problems(self, client: Any, group: str) -> list[str]:
-        error, _ = await ask_coordinator(client, group, 0, DescribeGroups([group]))
-        if error is kafka_errors.GroupAuthorizationFailedError:
+        try:
+            found = await describe_group(client, group)
+        except kafka_errors.GroupAuthorizationFailedError:
             return [self._refused([Operation.DESCRIBE], Resource(kind="group", name=group))]
-        groups = await visible_groups(client)
-        if group in groups:
+        if found.protocol is not None:
             return []
+        groups = await visible_groups(client)
         hint = suggestion(group, sorted(name for name in groups if not name.startswith(PREFIX)))
         start = "start the application, and wait until it has joined its group before the load"
-        return [f"group {group!r} does not exist{f', {hint}' if hint else ';'} {start} (on {self._servers})"]
+        unseen = unsupported_protocols(found)
+        why = f"; {unseen}" if unseen else ""
+        return [f"group {group!r} does not exist{f', {hint}' if hint else ';'} {start} (on {self._servers}){why}"]
 
     async def _transaction_problems(self, client: Any, transactional_id: str, scenario: Scenario) -> list[str]:
         timeout_ms = transaction_timeout_ms(scenario)

@@ -7,17 +7,15 @@ import contextlib
 import hashlib
 import secrets
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka import errors as kafka_errors
-from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from aiokafka.protocol import admin, api, coordination, types
-from aiokafka.protocol import group as membership
 
 from pytest_kafkaperf.clusters.access.access import Access
-from pytest_kafkaperf.clusters.admin.acls import Operation, Resource, granted, refusal
+from pytest_kafkaperf.clusters.admin.acls import Operation, granted
 from pytest_kafkaperf.clusters.admin.connection import call, connected
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -160,92 +158,18 @@ async def ask_coordinator(client: Any, key: str, kind: int, request: Any) -> tup
             error = kafka_errors.GroupCoordinatorNotAvailableError
             with contextlib.suppress(kafka_errors.NodeNotReadyError, kafka_errors.KafkaConnectionError):
                 answer = await client.send(found.coordinator_id, request)
-                code = answer.error_code if hasattr(answer, "error_code") else answer.groups[0][0]
-                error = kafka_errors.for_code(code)
+                error = kafka_errors.for_code(_code_of(answer))
         if error not in TRANSIENT or time.monotonic() > deadline:
             return error, answer
         await asyncio.sleep(_TICK_S)
 
 
-async def remove_members(client: Any, group: str) -> None:
-    """Remove all members from a group; otherwise, Kafka counts a killed worker as a member for another 10 s."""
-    error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
-    if error is kafka_errors.NoError:
-        _, _, _, _, _, members, *_ = answer.groups[0]
-        for member, *_ in members:
-            await ask_coordinator(client, group, 0, membership.LeaveGroupRequest(group, member))
-
-
-class _DescribeGroupsStruct(admin.DescribeGroupsRequest_v3):  # type: ignore[misc] # aiokafka ships no types
-    """DescribeGroups v3; aiokafka parses this response as v2, without the permitted operations."""
-
-    RESPONSE_TYPE = admin.DescribeGroupsResponse_v3
-
-
-class DescribeGroups(api.Request[_DescribeGroupsStruct]):  # type: ignore[misc]
-    """Request for the descriptions and permitted operations of groups."""
-
-    API_KEY = 15
-
-    def __init__(self, groups: list[str]) -> None:
-        self._groups = groups
-
-    def build(self, request_struct_class: type[_DescribeGroupsStruct]) -> _DescribeGroupsStruct:
-        """Build the request; called by aiokafka."""
-        return request_struct_class(self._groups, True)
-
-
-_MEMBERS_TIMEOUT_S = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """A member of a consumer group."""
-
-    client_id: str
-    host: str
-    partitions: int
-    """Number of the member's partitions; 0 while the group rebalances."""
-
-
-def group_members(
-    servers: str, access: Access, group: str, *, without: Collection[str] = ()
-) -> tuple[str, dict[str, Member]]:
-    """Query the group's coordinator after removing the members in `without`, whose processes have ended.
-
-    Returns:
-        Kafka's name for the state, such as `Stable` or `Dead` (no such group), or the name of an error; and the members
-        by id. Kafka assigns a new id to each process that joins.
-
-    Raises:
-        ClusterError: the cluster did not answer in time, or this client is not permitted to see the group.
-
-    """
-
-    async def ask() -> tuple[str, dict[str, Member]]:
-        async with connected(servers, access) as client:
-            for member in without:
-                await ask_coordinator(client, group, 0, membership.LeaveGroupRequest(group, member))
-            error, answer = await ask_coordinator(client, group, 0, DescribeGroups([group]))
-        if error is kafka_errors.GroupAuthorizationFailedError:
-            resource = Resource(kind="group", name=group)
-            raise ClusterError(refusal([Operation.DESCRIBE], resource, access, servers))
-        if error is not kafka_errors.NoError:
-            return error.__name__, {}
-        _, _, state, _, _, members, *_ = answer.groups[0]
-        return state, {
-            member: Member(client_id=client_id, host=host.lstrip("/"), partitions=_partitions(assignment))
-            for member, client_id, host, _, assignment in members
-        }
-
-    return call(ask(), f"describe consumer group {group!r}", servers, timeout_s=_MEMBERS_TIMEOUT_S)
-
-
-def _partitions(assignment: bytes) -> int:
-    """Return the number of partitions in a member's assignment."""
-    with contextlib.suppress(ValueError):  # other protocols, such as Kafka Connect's, have different assignments
-        return sum(len(numbers) for _, numbers in ConsumerProtocolMemberAssignment.decode(assignment).assignment)
-    return 0
+def _code_of(answer: Any) -> int:
+    """Return the error code of a response about one group or transactional id."""
+    if hasattr(answer, "error_code"):
+        return int(answer.error_code)
+    group = answer.groups[0]
+    return int(group[0] if isinstance(group, tuple) else group.error_code)
 
 
 class _CreateTopicsStruct(admin.CreateTopicsRequest_v3):  # type: ignore[misc] # aiokafka ships no types

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import math
 import threading
 import time
@@ -17,17 +18,18 @@ import numpy as np
 import numpy.typing as npt
 from aiokafka.client import AIOKafkaClient, CoordinationType
 from aiokafka.errors import KafkaError, LeaderNotAvailableError, UnknownTopicOrPartitionError, for_code
-from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.admin.connection import BoundedLoop, ask_for_topics, close
+from pytest_kafkaperf.clusters.admin.groups import Protocol, describe_group, offsets_in, offsets_request
 from pytest_kafkaperf.clusters.admin.preflight import gone
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState
 from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, Probe, ProcessProbe
 from pytest_kafkaperf.clusters.monitoring.readings import Key, named
+from pytest_kafkaperf.clusters.monitoring.rebalances import RebalanceLog
 from pytest_kafkaperf.clusters.monitoring.tracks import Sample
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.core.notices import Notice, Remark
@@ -312,6 +314,10 @@ class GroupOffsets:
     is the first value in `ends`."""
     ends: Int64s
     """End offset, shape `(readings, partitions)`, read right after the committed offsets."""
+    rebalances_ns: tuple[int, ...] = ()
+    """Instants at which a rebalance of the group was seen, one for each rebalance."""
+    protocol: Protocol = Protocol.CLASSIC
+    """The group's protocol. For a share group, `committed` is the number of records that are done."""
 
     @classmethod
     def of(cls, readings: Sequence[tuple[int, Sequence[int], Sequence[int]]], partitions: int) -> GroupOffsets:
@@ -322,19 +328,25 @@ class GroupOffsets:
 
 
 class GroupWatcher(ClientWatcher):
-    """Watcher that reads groups' committed offsets on one topic, and its end offsets, ten times a second."""
+    """Watcher that reads groups' members and committed offsets on a topic, and its end offsets, ten times a second."""
 
     def __init__(self, cluster: Cluster, topic: str, partitions: int, groups: Sequence[str]) -> None:
         super().__init__(cluster.bootstrap_servers, cluster.access, interval_s=OFFSETS_INTERVAL_S)
         self._topic = topic
         self._partitions = partitions
         self._coordinators: dict[str, int] = {}
+        self._rebalances = {group: RebalanceLog() for group in groups}
         self._knows_leaders = False
         self._readings: dict[str, list[tuple[int, list[int], list[int]]]] = {group: [] for group in groups}
 
     def offsets(self) -> dict[str, GroupOffsets]:
         """Return the readings by group; call this after the exit."""
-        return {group: GroupOffsets.of(found, self._partitions) for group, found in self._readings.items()}
+        return {group: self._offsets(group, found) for group, found in self._readings.items()}
+
+    def _offsets(self, group: str, readings: Sequence[tuple[int, Sequence[int], Sequence[int]]]) -> GroupOffsets:
+        log = self._rebalances[group]
+        found = GroupOffsets.of(readings, self._partitions)
+        return dataclasses.replace(found, rebalances_ns=tuple(log.instants_ns), protocol=log.protocol)
 
     def waiting_for(self, offsets: Mapping[int, int], *, timeout_s: float) -> Iterator[None]:
         """Wait until every group has committed the given offset in each partition, or time is up; yield meanwhile."""
@@ -360,11 +372,14 @@ class GroupWatcher(ClientWatcher):
     async def _committed(self, client: Any, group: str) -> list[int]:
         if group not in self._coordinators:
             self._coordinators[group] = await client.coordinator_lookup(CoordinationType.GROUP, group)
-        request = OffsetFetchRequest(group, [(self._topic, list(range(self._partitions)))])
+        log = self._rebalances[group]
+        described = await describe_group(client, group, expected=log.protocol)
+        log.see(described, time.monotonic_ns())
+        protocol = described.protocol
+        ends = await self._ends(client) if protocol is Protocol.SHARE else ()
+        request = offsets_request(protocol, group, self._topic, self._partitions)
         answer = await client.send(self._coordinators[group], request)
-        if code := getattr(answer, "error_code", 0):  # an error for the whole group, so the topics are absent
-            raise for_code(code)
-        return _by_partition((partition, code, offset) for partition, offset, _, code in answer.topics[0][1])
+        return _by_partition(offsets_in(protocol, answer, ends))
 
     async def _ends(self, client: Any) -> list[int]:
         if not self._knows_leaders:  # aiokafka's own request would recreate a deleted topic

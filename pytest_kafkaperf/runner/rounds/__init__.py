@@ -12,6 +12,7 @@
 - fold: combines observations into metrics and events
 - validity: reasons not to trust a round
 - app_groups: metrics for watched consumer groups
+- group_rebalances: rebalances of watched groups, and their pauses
 - recovery: measures the recovery from an outage
 - samples: curves over time
 - capacity: the capacity search

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from pytest_kafkaperf.clusters.admin.groups import Protocol
 from pytest_kafkaperf.clusters.monitoring.watchers import OFFSETS_INTERVAL_S, GroupOffsets, Int64s
 from pytest_kafkaperf.core.metrics import bounded_latencies
 from pytest_kafkaperf.core.notices import Event, EventKind, Notice, Remark
 from pytest_kafkaperf.core.problems import Cause, Problem
 from pytest_kafkaperf.core.units import NS_PER_S, Quantity, Unit
 from pytest_kafkaperf.load.recorder import Histogram
+from pytest_kafkaperf.runner.rounds.group_rebalances import rebalances
 from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -83,6 +85,7 @@ def _measure(
     values = {"app.drain": max(0.0, float(offsets.at_ns[last] - last_ack_ns) / NS_PER_S)}
     ended = int(np.searchsorted(offsets.at_ns, due_ns.max(), side="right"))
     values |= _lag(offsets, begun, ended, last, interval_s)
+    values |= _rebalanced(found, group, offsets, (begun, ended), interval_s)
     if events or has_backlog:
         begin_ns = start_ns if has_backlog else events[0].at_ns
         recovered = _recovered(offsets, (begun, ended), begin_ns, events, interval_s)
@@ -99,6 +102,20 @@ def _measure(
         grown = int((offsets.committed[last] - offsets.committed[begun]).sum())
         values["app.throughput"] = grown * NS_PER_S / int(offsets.at_ns[last] - offsets.at_ns[begun])
     found.add(values)
+
+
+def _rebalanced(
+    found: Watched, group: str, offsets: GroupOffsets, window: tuple[int, int], interval_s: float
+) -> dict[str, float]:
+    """Return the metrics of a group's rebalances; add a warning if their pause is unknown."""
+    seen = rebalances(offsets, *window, interval_s)
+    if seen.is_bound:
+        found.at_least += ("app.rebalance.pause",)
+    if seen.metrics.get("app.rebalances") and "app.rebalance.pause" not in seen.metrics:
+        is_share = offsets.protocol is Protocol.SHARE
+        remark = Remark.NO_PAUSE if is_share else Remark.SHORT_PAUSE
+        found.warnings.append(Notice(remark, {"group": group, "interval": Quantity(interval_s, Unit.SECONDS)}))
+    return seen.metrics
 
 
 def _note_late(found: Watched, group: str, offsets: GroupOffsets, done: Int64s, last_ack_ns: int) -> None:

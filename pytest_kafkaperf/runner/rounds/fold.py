@@ -284,6 +284,7 @@ def _consume_metrics(load: LoadReport, scenario: Scenario) -> dict[str, float]:
     metrics = _latency_metrics("e2e.latency", merged([part.latency for part in consumed])) if is_known else {}
     if load.lag_max is not None and load.lag_end is not None:
         metrics |= {"lag.max": float(load.lag_max), "lag.end": float(load.lag_end)}
+    metrics["rebalance.pause"] = max(part.pause_ns for part in consumed) / NS_PER_S if consumed else 0.0
     begin_ns = load.start_ns if scenario.consume == "live" else load.drain_ns
     if last_ns is not None and begin_ns is not None and last_ns > begin_ns:
         elapsed_s = (last_ns - begin_ns) / NS_PER_S

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_kafkaperf.clusters import application as applications
-from pytest_kafkaperf.clusters.admin.wire import Member, group_members
+from pytest_kafkaperf.clusters.admin.groups import Group, read_group
 from pytest_kafkaperf.clusters.application import Application, Recipe
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ApplicationError
@@ -37,8 +37,8 @@ IDLE = "import pathlib, time; pathlib.Path('started').touch(); time.sleep(60)"
 LATER = "import pathlib, time\nwhile not pathlib.Path('started').exists(): time.sleep(0.01)\n"
 
 
-def members_of(cluster: Cluster, group: str) -> tuple[str, dict[str, Member]]:
-    return group_members(cluster.bootstrap_servers, cluster.access, group)
+def group_of(cluster: Cluster, group: str) -> Group:
+    return read_group(cluster.bootstrap_servers, cluster.access, group)
 
 
 def elsewhere(broker: Cluster) -> Cluster:
@@ -58,7 +58,7 @@ def deployed(broker: Cluster, topic: str, group: str) -> Iterator[None]:
     env = {"KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap_servers}
     with subprocess.Popen(command, env=env) as service:
         try:
-            assert becomes(lambda: any(member.partitions for member in members_of(broker, group)[1].values()))
+            assert becomes(lambda: any(member.partitions for member in group_of(broker, group).members.values()))
             yield
         finally:
             service.kill()
@@ -100,7 +100,7 @@ def test_instances_that_the_plugin_starts_may_share_a_group(broker: Cluster, tmp
         for application in both:
             application.side_by_side = both
             stack.enter_context(application.open())
-        assert [one.partitions for one in members_of(broker, "scaled-group")[1].values()] == [3, 3]
+        assert [one.partitions for one in group_of(broker, "scaled-group").members.values()] == [3, 3]
 
 
 def test_a_killed_application_starts_again_next_to_its_dead_member(broker: Cluster, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_killed_application_starts_again_next_to_its_dead_member(broker: Clust
     ).open() as application:
         application.stop(kill=True)
         application.start()
-        assert [one.partitions for one in members_of(broker, "killed-group")[1].values()] == [6]
+        assert [one.partitions for one in group_of(broker, "killed-group").members.values()] == [6]
 
 
 def test_a_stranger_that_joins_while_an_application_starts_stays_in_the_group(
@@ -126,9 +126,10 @@ def test_a_stranger_that_joins_while_an_application_starts_stays_in_the_group(
     with subprocess.Popen(command, env=env, cwd=tmp_path) as stranger:
         try:
             with application_of(cluster, tmp_path, IDLE, "their-group").open():
-                _, members = members_of(cluster, "their-group")
+                members = group_of(cluster, "their-group").members
             assert [member.partitions for member in members.values()] == [3]
-            assert members_of(cluster, "their-group") == ("Stable", members)
+            found = group_of(cluster, "their-group")
+            assert (found.state, found.members) == ("Stable", members)
         finally:
             stranger.kill()
 
@@ -144,8 +145,9 @@ def test_a_group_has_no_dead_member_when_its_application_has_ended(
     make_topic(broker, topic)
     cluster = elsewhere(broker) if foreign else broker
     with application_of(cluster, tmp_path, MEMBER, group, topic, group).open() as application:
-        assert len(members_of(cluster, group)[1]) == 1
+        assert len(group_of(cluster, group).members) == 1
         application.end()
-        assert members_of(cluster, group) == ("Empty", {})
+        found = group_of(cluster, group)
+        assert (found.state, found.members) == ("Empty", {})
         application.launch()
-        assert becomes(lambda: len(members_of(cluster, group)[1]) == 1)
+        assert becomes(lambda: len(group_of(cluster, group).members) == 1)

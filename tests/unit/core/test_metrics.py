@@ -40,11 +40,14 @@ def test_the_catalogue_is_the_documented_list_in_its_order() -> None:
         *(f"e2e.latency.{part}" for part in _LATENCIES),
         "lag.max",
         "lag.end",
+        "rebalance.pause",
         "catchup",
         "catchup.throughput",
         *(f"app.{name}" for name in ("lag.max", "lag.end", "lag.slope", "throughput")),
         *(f"app.delay.{part}" for part in _LATENCIES),
         "app.drain",
+        "app.rebalances",
+        "app.rebalance.pause",
         "app.start",
         "app.recovery",
         "app.recovery.throughput",
@@ -111,7 +114,7 @@ def test_counts_are_summed_and_whatever_can_be_zero_is_marked() -> None:
             "recovery",
         }
         | {"app.lag.max", "app.lag.end", "app.lag.slope", "app.drain", "app.start", "app.recovery", "catchup"}
-        | {"app.dead_letters"}
+        | {"app.dead_letters", "rebalance.pause", "app.rebalances", "app.rebalance.pause"}
         | told_by_brokers
     )
 

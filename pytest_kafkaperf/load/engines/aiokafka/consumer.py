@@ -15,6 +15,7 @@ from aiokafka.errors import KafkaError
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.clock import Stall, known_to_ns, now_ns
+from pytest_kafkaperf.load.engines.aiokafka.membership import Membership
 from pytest_kafkaperf.load.identity import Nonce, ReceivedBatch, RecordFilter, names_of, origin
 from pytest_kafkaperf.load.messages import Consumed
 from pytest_kafkaperf.load.recorder import Series
@@ -42,7 +43,7 @@ _QUIET_S = 10
 
 
 class Consumer:
-    """Consumer in a group. `client` is already started, and no other code uses it.
+    """Consumer in a group. Its client is already started, and no other code uses it.
 
     Without producers, the consumer reads other programs' records from the start of the drain, and times only records
     that were created after the window opened. With a backlog, it starts reading when the window opens.
@@ -52,7 +53,7 @@ class Consumer:
 
     def __init__(
         self,
-        client: Any,
+        member: Membership,
         scenario: Scenario,
         *,
         group: int,
@@ -72,7 +73,8 @@ class Consumer:
         self._backlog = scenario.backlog
         self._reads_later = scenario.consume == "after"
         self._on_received = on_received
-        self._client = client
+        self._member = member
+        self._client = member.client
         self._last: dict[tuple[Any, int], int] = {}
         """Index of the last record by partition and producer."""
 
@@ -117,6 +119,7 @@ class Consumer:
         except KafkaError as error:
             raise LoadError(f"a consumer cannot read any more: {error!r}") from None
         self.report.reassigned = self._client._coordinator.generation != generation  # noqa: SLF001 - as above
+        self.report.pause_ns = self._member.longest_pause_ns(start_ns)
         return self.report
 
     async def _hold(self, until_ns: int | None = None) -> None:

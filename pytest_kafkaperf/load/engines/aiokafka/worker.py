@@ -121,7 +121,7 @@ class LoadWorker:
             rejected = f"aiokafka rejects the client configuration: {type(error).__name__}: {error}"
             raise LoadError(f"{rejected}; check producer_config and consumer_config") from None
         connecting = [_connect(self._start_writer(client), f"producer {n}", servers) for n, client in writers.items()]
-        connecting += [_connect(client.start(), "a consumer", servers) for _, client in readers]
+        connecting += [_connect(member.client.start(), "a consumer", servers) for _, member in readers]
         try:
             await _gather(connecting)
             self._writers = [*writers.values()]
@@ -129,18 +129,18 @@ class LoadWorker:
                 self._producers = self._producers_of(writers, payload)
             self._consumers = [
                 Consumer(
-                    client,
+                    member,
                     scenario,
                     group=group,
                     nonce=assignment.nonce,
                     counters=self._counters,
                     on_received=functools.partial(self._publish_received, group),
                 )
-                for group, client in readers
+                for group, member in readers
             ]
             yield
         finally:
-            clients = [*writers.values(), *(client for _, client in readers)]
+            clients = [*writers.values(), *(member.client for _, member in readers)]
             await asyncio.gather(*map(close, clients), return_exceptions=True)
 
     async def _start_writer(self, client: Any) -> None:

@@ -73,6 +73,8 @@ def test_a_group_that_is_too_slow_is_known_by_arithmetic() -> None:
             "app.lag.slope": 50,
             "app.throughput": 50,
             "app.drain": 10,
+            "app.rebalances": 0,
+            "app.rebalance.pause": 0,
         },
         rel=0.02,
         abs=0.2,

@@ -659,7 +659,7 @@ def test_the_scenario_reaches_the_clients() -> None:
         assert client._message_accumulator._linger_time == 0  # the schedule's work
         assert client._max_request_size > 3 << 20
         assert client._txn_manager.transactional_id == "group-3"
-        consumer = make_consumer(scenario, "topic", "group", NOWHERE, {"client_id": "me"})
+        consumer = make_consumer(scenario, "topic", "group", NOWHERE, {"client_id": "me"}).client
         assert (consumer._auto_offset_reset, consumer._enable_auto_commit) == ("latest", False)
         assert (consumer._isolation_level, consumer._fetch_max_wait_ms) == ("read_committed", 77)
         assert consumer._client._client_id == "me"
