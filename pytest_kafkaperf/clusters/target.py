@@ -13,7 +13,7 @@ from pytest_kafkaperf.core.errors import UsageError, did_you_mean
 CONNECT_WAIT_S = 15
 """Default maximum wait until an external cluster is ready."""
 
-DEFAULT_VERSION = "4.3.1"
+DEFAULT_VERSION = "4.4.0"
 """Default Kafka version: the newest one available from Maven Central."""
 
 OLDEST_VERSION = (3, 9)

@@ -2,11 +2,11 @@
 
 The cache folder has the following layout. All paths are relative, so you can copy it to an offline machine::
 
-    kafka/4.3.1/manifest.json    files with sizes and SHA-256; written last, before the folder gets its final name
-    kafka/4.3.1/jars/*.jar
-    kafka/4.3.1/storage/         output of Kafka's own `kafka-storage format`
-    kafka/4.3.1.lock             held while a run downloads that version
-    kafka/4.3.1.partial/         an incomplete download; the next run removes it
+    kafka/4.4.0/manifest.json    files with sizes and SHA-256; written last, before the folder gets its final name
+    kafka/4.4.0/jars/*.jar
+    kafka/4.4.0/storage/         output of Kafka's own `kafka-storage format`
+    kafka/4.4.0.lock             held while a run downloads that version
+    kafka/4.4.0.partial/         an incomplete download; the next run removes it
 
 Other downloads use the same cache and the same kind of lock (see `fetching`).
 

