@@ -71,7 +71,7 @@ class Distribution:
         return tuple(self.folder / name for name in self.sums if name.startswith(_JARS))
 
     def copy_storage(self, target: Path) -> None:
-        """Create a formatted data folder, without the properties that differ between brokers."""
+        """Copy the formatted data folder, without the properties that differ between brokers."""
         for name in self.sums:
             if name.startswith(_STORAGE):
                 path = target / Path(name).relative_to(_STORAGE)
