@@ -92,6 +92,9 @@ _TYPES = {
     JsonValue: "anything",
 }
 CONDITIONS = {
+    "produce.throughput.steadiness": "in windows of at least 10 s, unless the `rate` changes",
+    "e2e.latency.p99.steadiness": "with `consumers`, `consume='live'`, in windows of at least 10 s, unless the `rate` "
+    "changes",
     "produce.delay": "with a `rate`",
     "consume": "with `consumers`",
     "e2e": "with `consumers`, `consume='live'`",

@@ -116,6 +116,13 @@ _METRICS = (
         "produce.throughput", _RATE, "acknowledged records in the window, divided by the time until the last of them"
     ),
     _higher("produce.bandwidth", _BYTES, "bytes in the keys and values of these records, divided by the same time"),
+    _higher(
+        "produce.throughput.steadiness",
+        Unit.RATIO,
+        "acknowledged records/s in the last third of the window, divided by those in the whole window (medians over "
+        "its seconds)",
+        can_be_zero=True,
+    ),
     *_latencies(
         "produce.latency", "time from when a record is due (closed loop: is appended) until it is acknowledged"
     ),
@@ -128,6 +135,12 @@ _METRICS = (
     _higher("consume.bandwidth", _BYTES, "bytes in the keys and values of these records, divided by the same time"),
     *_latencies(
         "e2e.latency", "time from when a record is due (closed loop: is appended) until the consumer receives it"
+    ),
+    _lower(
+        "e2e.latency.p99.steadiness",
+        Unit.RATIO,
+        "p99 of the end-to-end latency in the last third of the window, divided by that in the whole window (medians "
+        "over its seconds)",
     ),
     _lower_or_zero("lag.max", Unit.RECORDS, "highest lag in the window (records acknowledged but not received)"),
     _lower_or_zero("lag.end", Unit.RECORDS, "lag at the due time of the window's last record"),
@@ -272,6 +285,10 @@ EVENT_METRICS = ("recovery", "app.start", "app.recovery", "app.recovery.throughp
 """Metrics of rounds in which brokers or applications stop or start. The `app` metrics require a watched group."""
 LOSS_METRICS = ("lost", "app.output_ratio")
 """Metrics that make a test fail because of lost records."""
+STEADINESS_METRICS = ("produce.throughput.steadiness", "e2e.latency.p99.steadiness")
+"""Metrics that compare the end of a window with the whole."""
+SHORTEST_STEADY_S = 10
+"""Minimum length of a window for these metrics, so that the last third has at least three seconds."""
 SEARCH_METRICS = ("capacity",)
 """Metrics of `kafka_perf.capacity()`."""
 HEADLINES = (
@@ -288,6 +305,10 @@ LOAD_METRICS = tuple(
     name for name in CATALOGUE if not name.startswith(("broker.", *PROCESS_METRICS, *EVENT_METRICS, *SEARCH_METRICS))
 )
 """Metrics that the load generator measures."""
+READING_METRICS = tuple(
+    name for name in LOAD_METRICS if name.startswith(("consume.", "e2e.")) and name not in STEADINESS_METRICS
+)
+"""Metrics of a load that only reads what a topic contains."""
 
 
 _PLUGINS = tuple(CATALOGUE)

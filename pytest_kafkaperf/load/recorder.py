@@ -1,4 +1,4 @@
-"""Recorders for a load's measurements: mergeable latency histograms, and time series for plots.
+"""Recorders for a load's measurements: mergeable latency histograms, and time series.
 
 A histogram is log-linear like HdrHistogram (G. Tene). A value's bucket is determined by the bits of its float64:
 the exponent and the upper bits of the mantissa (ten, unless stated otherwise). A bucket's width is at most 1/1024 of
@@ -9,7 +9,7 @@ A series divides time into intervals of equal length, numbered from the start of
 negative numbers. Longer rounds have longer intervals to keep memory usage and reports small.
 
 Each interval keeps latencies in buckets whose width is at most 1/64 of their values, so a quantile is off by at most
-0.8%. A series is only for plots; thresholds use finer histograms.
+0.8%. A series is for plots, `recovery` and the steadiness metrics; other metrics use finer histograms.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 - settings: a run's options, and code revisions
 - perftest: a test's declarations, with the options applied
+- unmeasured: refuses thresholds on metrics that a test does not measure
 - round_length: how long rounds last if their duration is not declared
 - perf_run: the state shared by a run's tests, and their results
 - shared_clusters: a run's clusters and applications

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_kafkaperf.core.metrics import PROCESS_METRICS, metric
+from pytest_kafkaperf.core.metrics import PROCESS_METRICS, STEADINESS_METRICS, metric
 from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.core.units import Quantity, Unit, format_quantity, short_change
@@ -39,8 +39,8 @@ _WAITS = 0.25
 nothing, because the time also includes fetches and other records."""
 _MORE_COMPUTES, _MORE_WAITS = 0.4, 0.1
 """CPU shares of an increase in time per record that show that an application computes more, or waits longer."""
-_NO_WAY = (*PROCESS_METRICS, "app.output_ratio")
-"""Application metrics other than the time per record and the record rate."""
+_NO_WAY = (*PROCESS_METRICS, *STEADINESS_METRICS, "app.output_ratio")
+"""Metrics other than the time per record and the record rate."""
 _SMALL, _LARGE = 1 / 6, 1 / 2
 """Produce latency as a share of the time through the application, or of the application's time per record. If the
 application writes back to Kafka, the produce latency counts twice, and the consumer's fetch time is added."""

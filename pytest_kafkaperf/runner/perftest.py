@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,6 @@ from pytest_kafkaperf.clusters.target import External
 from pytest_kafkaperf.core.errors import ScenarioError, UnitError, did_you_mean, suggestion
 from pytest_kafkaperf.core.metrics import (
     EVENT_METRICS,
-    FEWEST_RECORDS,
     HOST_METRICS,
     JMX_METRICS,
     LOSS_METRICS,
@@ -26,6 +24,7 @@ from pytest_kafkaperf.runner.round_length import in_usual_rounds, short_round_s
 from pytest_kafkaperf.runner.rounds.capacity import SearchPlan
 from pytest_kafkaperf.runner.rounds.samples import with_path
 from pytest_kafkaperf.runner.settings import SCENARIO_OPTIONS, Revision, Settings
+from pytest_kafkaperf.runner.unmeasured import refuse_unmeasured
 from pytest_kafkaperf.scenarios.fields import OWN_NAMES, format_field, refuse_arguments
 from pytest_kafkaperf.scenarios.rate import format_rate, parse_rate
 from pytest_kafkaperf.scenarios.scenario import Scenario, merge
@@ -116,7 +115,7 @@ class PerfTest:
         scenario, sources = _scenario(levels, self.folder, where, names)
         measured = _measured(scenario, self.settings, self.spec)
         own = [limit for limit in self.thresholds if not limit.from_ini]
-        _refuse_unmeasured(own, scenario, measured)
+        refuse_unmeasured(own, scenario, measured)
         _require_declared(self.thresholds, scenario)
         limits = tuple(dict.fromkeys((*own, *_of_settings(self.settings, measured))))
         if "duration" not in sources:
@@ -158,7 +157,7 @@ class PerfTest:
         try:
             test = self.with_overrides(overrides, where="", names={"rate": "low", "duration": "hold"})
             plan = _plan(limits, high, test.scenario)
-            _refuse_unmeasured(plan.limits, test.scenario, _measured(test.scenario, self.settings, self.spec))
+            refuse_unmeasured(plan.limits, test.scenario, _measured(test.scenario, self.settings, self.spec))
         except ScenarioError as error:
             raise ScenarioError(f"kafka_perf.capacity: {error}") from None
         searched = test.scenario.model_copy(update={"rate": None})
@@ -271,7 +270,7 @@ def read_perftest(
     live_baseline = attempt(_live_baseline, spec, settings)
     scenario, sources = declared
     measured = _measured(scenario, settings, spec)
-    attempt(_refuse_unmeasured, thresholds, scenario, measured)
+    attempt(refuse_unmeasured, thresholds, scenario, measured)
     stop_on_problems()
     limits = tuple(dict.fromkeys((*thresholds, *_of_settings(settings, measured))))
     return PerfTest(
@@ -366,14 +365,6 @@ def _require_declared(thresholds: Sequence[Threshold], scenario: Scenario) -> No
         )
 
 
-def _refuse_unmeasured(thresholds: Sequence[Threshold], scenario: Scenario, measured: AbstractSet[str]) -> None:
-    for threshold in thresholds:
-        name = threshold.metric.name
-        if name not in measured and not threshold.metric.is_own:
-            reason = _too_few(name, scenario) or _requirement(name, scenario)
-            raise ScenarioError(f"threshold {threshold.expression!r}: {name} is not measured here; {reason}")
-
-
 def _plan(limits: Sequence[Any], high: Any, scenario: Scenario) -> SearchPlan:
     if not limits:
         raise ScenarioError("give at least one threshold, for example 'produce.latency.p99 <= 20 ms'")
@@ -408,40 +399,3 @@ def _measured(scenario: Scenario, settings: Settings, spec: ClusterSpec) -> set[
     if isinstance(settings.cluster, External):
         return measured | {*(JMX_METRICS if settings.metrics_urls else ())}
     return measured | {*HOST_METRICS, *(JMX_METRICS if spec.jmx else ())}
-
-
-def _too_few(name: str, scenario: Scenario) -> str | None:
-    """Return an explanation if a round has too few records for a quantile; None otherwise."""
-    family, _, part = name.partition(".p")
-    if f"p{part}" not in FEWEST_RECORDS or f"{family}.p99" not in scenario.metrics():
-        return None
-    return f"it needs at least {FEWEST_RECORDS[f'p{part}']} records per round; increase the rate or the duration"
-
-
-_NEEDED = {
-    "catchup": "a backlog, and consumers=1 or more on a new topic",
-    "app.output_ratio": "output_topic, the topic that the application writes to",
-    "app.dead_letters": "dead_letter_topic, the topic for records that the application cannot process",
-    "app": "watch_group, the application's consumer group",
-    "produce": "a rate",
-    "unsent": "a rate",
-}
-"""Declarations that a metric requires in a test with producers, by the name of the metric or its first part."""
-
-
-def _requirement(name: str, scenario: Scenario) -> str:
-    family = name.partition(".")[0]
-    needed = _NEEDED.get(name, _NEEDED.get(family))
-    if name in HOST_METRICS:
-        needed = "brokers that the plugin starts: --kafka-cluster=local or docker"
-    elif family == "broker":
-        needed = "kafka_jmx = true in the ini file, or kafka_metrics_url with a running cluster"
-    elif not scenario.producers:
-        needed = "producers=1 or more"
-    elif family in ("consume", "e2e", "lag"):
-        needed = "consume='live'" if scenario.consumers else "consumers=1 or more"
-    elif needed is None and scenario.output_topic is not None:
-        return "an application may move records to other partitions; remove output_topic or the threshold"
-    elif needed is None:
-        needed = "acks=1 or acks='all'"
-    return f"it needs {needed}"

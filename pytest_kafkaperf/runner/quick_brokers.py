@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from pytest_kafkaperf.core.metrics import LOSS_METRICS, metric
+from pytest_kafkaperf.core.metrics import LOSS_METRICS, STEADINESS_METRICS, metric
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.core.units import format_quantity
 from pytest_kafkaperf.runner.perftest import PerfTest
@@ -73,6 +73,8 @@ def _is_safe(threshold: Threshold) -> bool:
         return True
     wanted = "<" if subject.better == "lower" else ">"
     if subject.is_own or not (threshold.operator.startswith(wanted) or threshold.expression.endswith("== 0")):
+        return False
+    if name in STEADINESS_METRICS:
         return False
     return name in _BETTER_WHEN_FASTER or ".latency." in name or name.endswith(".throughput")
 

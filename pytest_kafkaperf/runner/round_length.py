@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_kafkaperf.core.metrics import QUANTILES
+from pytest_kafkaperf.core.metrics import QUANTILES, STEADINESS_METRICS
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from pytest_kafkaperf.scenarios.threshold import Threshold
 
@@ -29,8 +29,11 @@ def in_usual_rounds(scenario: Scenario, thresholds: Sequence[Threshold]) -> Scen
 
 
 def short_round_s(scenario: Scenario, thresholds: Sequence[Threshold]) -> float | None:
-    """Return the duration of rounds in side-by-side trials, in seconds; None if it must not be changed."""
-    if _is_fixed(scenario):
+    """Return the duration of rounds in side-by-side trials, in seconds; None if it must not be changed.
+
+    In a shorter window, a load that degrades would have less time to do so.
+    """
+    if _is_fixed(scenario) or any(one.metric.name in STEADINESS_METRICS for one in thresholds):
         return None
     relative = [one for one in thresholds if one.relative is not None]
     absolute = [one for one in thresholds if one.relative is None]

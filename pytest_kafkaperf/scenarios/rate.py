@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_kafkaperf.core.errors import UnitError
+from pytest_kafkaperf.core.metrics import SHORTEST_STEADY_S
 from pytest_kafkaperf.core.units import Unit, format_quantity, parse, parse_time
 
 
@@ -78,6 +79,19 @@ def peak_rate(rate: Rate) -> float:
 def timed_s(rate: Rate | None) -> float:
     """Return the total duration of a shape's segments in seconds; 0 for a constant rate."""
     return math.fsum(segment.seconds or 0 for segment in rate) if isinstance(rate, tuple) else 0.0
+
+
+def steady_s(rate: Rate | None, *, records: float | None, duration: float | None) -> float | None:
+    """Return the length of a window in seconds; None if its rate changes, or if it is unknown when it ends."""
+    if isinstance(rate, tuple):
+        return None
+    return duration if rate is None or records is None else records / rate
+
+
+def is_steady(rate: Rate | None, *, records: float | None, duration: float | None) -> bool:
+    """Return True if a window is known to be long enough, and its load constant, to compare its end with the whole."""
+    length_s = steady_s(rate, records=records, duration=duration)
+    return length_s is not None and length_s >= SHORTEST_STEADY_S
 
 
 def format_rate(rate: Rate) -> str:

@@ -9,12 +9,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, ValidationInfo, model_validator
 
 from pytest_kafkaperf.core.errors import ScenarioError
-from pytest_kafkaperf.core.metrics import FEWEST_RECORDS, LOAD_METRICS
+from pytest_kafkaperf.core.metrics import FEWEST_RECORDS, LOAD_METRICS, READING_METRICS, STEADINESS_METRICS
 from pytest_kafkaperf.scenarios import fields
 from pytest_kafkaperf.scenarios.fields import DEFAULT_SIZE, Count, MarkerFields, RecordRate, Seconds, shares_of
 from pytest_kafkaperf.scenarios.identify import BY_HEADER, HEADER, ONE
 from pytest_kafkaperf.scenarios.payloads import Generated, Samples, Sizes, format_sizes, mean_size
-from pytest_kafkaperf.scenarios.rate import peak_rate, timed_s
+from pytest_kafkaperf.scenarios.rate import is_steady, peak_rate, timed_s
 
 KEY_BYTES = 8
 """Size of a key: a 64-bit big-endian integer, as Kafka's LongSerializer writes it."""
@@ -234,8 +234,9 @@ class Scenario(MarkerFields):
     def metrics(self) -> tuple[str, ...]:
         """Return the names of the metrics that this scenario's load measures, in the catalogue's order."""
         if not self.producers:
-            return tuple(name for name in LOAD_METRICS if name.startswith(("consume.", "e2e.")))
+            return READING_METRICS
         measured = {
+            **dict.fromkeys(STEADINESS_METRICS, is_steady(self.rate, records=self.records, duration=self.duration)),
             "produce.delay": self.rate is not None,
             "app.output_ratio": self.output_topic is not None and self.expect.most > 0,
             "app.dead_letters": self.dead_letter_topic is not None,

@@ -262,9 +262,10 @@ def _check_relative(threshold: Threshold) -> None:
     if relative is None:
         return
     if subject.can_be_zero:
+        example = "== 0" if subject.better == "lower" else ">= 90%"
         raise ScenarioError(
             f"invalid threshold {threshold.expression!r}: {subject.name} can be zero, so it has no ratio to a "
-            f"baseline; use an absolute limit, for example '{subject.name} == 0'"
+            f"baseline; use an absolute limit, for example '{subject.name} {example}'"
         )
     lower = subject.better == "lower"
     operators, sign = (("<=", "<"), "+") if lower else ((">=", ">"), "-")

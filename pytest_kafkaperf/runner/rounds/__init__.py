@@ -14,6 +14,7 @@
 - app_groups: metrics for watched consumer groups
 - group_rebalances: rebalances of watched groups, and their pauses
 - recovery: measures the recovery from an outage
+- steadiness: compares the end of a window with the whole
 - samples: curves over time
 - capacity: the capacity search
 - permission: checks which loads are allowed on a cluster

@@ -19,6 +19,7 @@ from pytest_kafkaperf.runner.rounds.app_groups import caught_up, commit_interval
 from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.runner.rounds.recovery import Recovery, recovery_of
 from pytest_kafkaperf.runner.rounds.round import Round, RoundEvent
+from pytest_kafkaperf.runner.rounds.steadiness import steadiness_metrics
 from pytest_kafkaperf.runner.rounds.validity import (
     blamed_on,
     busy_machine,
@@ -48,6 +49,7 @@ def fold(seen: Observations, scenario: Scenario) -> Round:
         **({} if seen.log.dead_letters is None else {"app.dead_letters": float(seen.log.dead_letters)}),
         **_fault_metrics(load, excused=window.excused),
         **_load_metrics(load, scenario),
+        **_steadiness(load, series, scenario),
         **groups.metrics,
         **seen.recorded,
         **_slowest_delays(groups.delay),
@@ -189,7 +191,8 @@ def _silent_bounds(load: LoadReport, integrity: Mapping[str, float], silent_s: f
     if not silent_s:
         return []
     acknowledged = sum(part.acknowledged for part in load.produced)
-    return [*bounded_latencies("e2e.latency", integrity["lost"] / acknowledged)]
+    found = bounded_latencies("e2e.latency", integrity["lost"] / acknowledged)
+    return [*found, *(("e2e.latency.p99.steadiness",) if "e2e.latency.p99" in found else ())]
 
 
 def _load_metrics(load: LoadReport, scenario: Scenario) -> dict[str, float]:
@@ -198,6 +201,13 @@ def _load_metrics(load: LoadReport, scenario: Scenario) -> dict[str, float]:
         return {}
     metrics = _produce_metrics(load, scenario)
     return metrics | _consume_metrics(load, scenario) if scenario.consumers else metrics
+
+
+def _steadiness(load: LoadReport, series: Mapping[str, Curves], scenario: Scenario) -> dict[str, float]:
+    """Return the steadiness metrics; no latency is known if the producers' clock is ahead."""
+    skewed = _clock_skew_s(load.consumed) is not None
+    known = {name: curves for name, curves in series.items() if name != "consume" or not skewed}
+    return steadiness_metrics(known, window_s(scenario))
 
 
 def _compiler(seen: Observations, window: _Window) -> dict[Key, float | None]:

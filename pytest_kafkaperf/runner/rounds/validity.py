@@ -339,13 +339,12 @@ def resolution_problems(
         name, unit, limit = threshold.metric.name, threshold.metric.unit, value
         if limit is None and isinstance(threshold.limit, Extreme):
             limit = threshold.limit.absolute.value  # the value is known without a baseline
-        if limit is None:
+        if limit is None or unit is not Unit.SECONDS:
             continue
         if clocks_s is not None and limit < clocks_s and name.startswith("e2e.latency"):
             cause, resolution = Cause.CLOCK_UNCERTAIN, {"uncertainty": Quantity(clocks_s, Unit.SECONDS, digits=2)}
         elif (
             commits_s is not None
-            and unit is Unit.SECONDS
             and name.startswith(_COMMITTED)
             and _least(name, rounds) - commits_s <= limit < commits_s  # otherwise, the threshold is exceeded regardless
         ):

@@ -16,6 +16,7 @@ from pytest_kafkaperf.core.metrics import (
     LOAD_METRICS,
     PROCESS_METRICS,
     SEARCH_METRICS,
+    STEADINESS_METRICS,
     Metric,
     declare,
     metric,
@@ -33,11 +34,13 @@ def test_the_catalogue_is_the_documented_list_in_its_order() -> None:
     assert list(CATALOGUE) == [
         "produce.throughput",
         "produce.bandwidth",
+        "produce.throughput.steadiness",
         *(f"produce.latency.{part}" for part in _LATENCIES),
         *(f"produce.delay.{part}" for part in _LATENCIES),
         "consume.throughput",
         "consume.bandwidth",
         *(f"e2e.latency.{part}" for part in _LATENCIES),
+        "e2e.latency.p99.steadiness",
         "lag.max",
         "lag.end",
         "rebalance.pause",
@@ -69,7 +72,7 @@ def test_the_catalogue_is_the_documented_list_in_its_order() -> None:
     ]
 
 
-def test_more_is_better_for_throughput_and_bandwidth_only() -> None:
+def test_more_is_better_for_throughput_bandwidth_and_their_steadiness_only() -> None:
     """The direction decides what a regression is."""
     higher = {name for name, one in CATALOGUE.items() if one.better == "higher"}
     rates = {
@@ -83,7 +86,7 @@ def test_more_is_better_for_throughput_and_bandwidth_only() -> None:
         "capacity",
         "app.output_ratio",
     }
-    assert higher == rates | {"broker.handlers.idle"}
+    assert higher == rates | {"broker.handlers.idle", "produce.throughput.steadiness"}
 
 
 def test_counts_are_summed_and_whatever_can_be_zero_is_marked() -> None:
@@ -115,6 +118,7 @@ def test_counts_are_summed_and_whatever_can_be_zero_is_marked() -> None:
         }
         | {"app.lag.max", "app.lag.end", "app.lag.slope", "app.drain", "app.start", "app.recovery", "catchup"}
         | {"app.dead_letters", "rebalance.pause", "app.rebalances", "app.rebalance.pause"}
+        | {"produce.throughput.steadiness"}
         | told_by_brokers
     )
 
@@ -125,7 +129,9 @@ def test_units_go_with_the_family() -> None:
     assert units["throughput"] is Unit.RECORD_RATE
     assert units["bandwidth"] is Unit.BYTE_RATE
     assert units["errors"] is units["lost"] is units["duplicated"] is units["end"] is Unit.RECORDS
-    assert {CATALOGUE[name].unit for name in CATALOGUE if "latency" in name or "delay" in name} == {Unit.SECONDS}
+    times = [name for name in CATALOGUE if ("latency" in name or "delay" in name) and name not in STEADINESS_METRICS]
+    assert {CATALOGUE[name].unit for name in times} == {Unit.SECONDS}
+    assert {CATALOGUE[name].unit for name in STEADINESS_METRICS} == {Unit.RATIO}
     assert CATALOGUE["client.cpu_per_record"].unit is Unit.CPU_COST
     assert CATALOGUE["broker.cpu"].unit is Unit.CORES
     assert CATALOGUE["broker.handlers.idle"].unit is Unit.RATIO

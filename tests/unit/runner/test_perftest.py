@@ -131,6 +131,9 @@ def test_an_empty_file_of_samples_is_refused(tmp_path: Path) -> None:
     )
 
 
+TOO_SHORT, LONGER = "the window must be at least 10 s", "set duration='10 s' or more"
+
+
 @pytest.mark.parametrize(
     ("limit", "fields", "reason"),
     [
@@ -155,6 +158,29 @@ def test_an_empty_file_of_samples_is_refused(tmp_path: Path) -> None:
             "it needs at least 10000 records per round; increase the rate or the duration",
         ),
         ("e2e.latency.p99.99 <= 1 s", {}, "it needs consumers=1 or more"),
+        ("e2e.latency.p99.steadiness <= 150%", {"duration": "20 s"}, "it needs consumers=1 or more"),
+        (
+            "produce.throughput.steadiness >= 90%",
+            {"producers": 0, "topic": "in", "consumers": 1},
+            "it needs producers=1 or more",
+        ),
+        ("produce.throughput.steadiness >= 90%", {"duration": "9 s"}, f"{TOO_SHORT}, but it is 9 s; {LONGER}"),
+        (
+            "e2e.latency.p99.steadiness <= 150%",
+            {"records": 999, "rate": 100, "consumers": 1},
+            f"{TOO_SHORT}, but it is 9.99 s; {LONGER}",
+        ),
+        ("produce.throughput.steadiness >= 90%", {}, f"{TOO_SHORT}, but the default is shorter; {LONGER}"),
+        (
+            "produce.throughput.steadiness >= 90%",
+            {"records": "1M"},
+            f"{TOO_SHORT}, but it ends with the last record; {LONGER}",
+        ),
+        (
+            "produce.throughput.steadiness >= 90%",
+            {"rate": "1k -> 2k records/s over 30 s"},
+            "the load itself changes; use a constant rate, or none",
+        ),
     ],
 )
 def test_a_limit_on_what_is_not_measured_is_refused_with_what_it_needs(
@@ -369,6 +395,11 @@ def test_an_absolute_limit_on_a_quantile_needs_fewer_records_than_a_relative_one
 ) -> None:
     """A promise of 250 ms must not make a comparison of medians five times as long."""
     assert short(tmp_path, *thresholds, rate=rate)["duration"] == pytest.approx(duration_s)
+
+
+def test_rounds_are_not_shortened_if_their_end_is_compared_with_the_whole(tmp_path: Path) -> None:
+    """A shorter window would not show a decline, or could not even be measured."""
+    assert short(tmp_path, "produce.throughput.steadiness >= 90%", duration="20 s")["duration"] == 20
 
 
 def test_a_shortened_length_names_its_reason(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ def perftest_of(
         (False, [f"{P50} >= 5 ms"], {}),
         (False, [f"{P50} <= min(baseline + 10%, 250 ms)"], {}),  # its absolute part has no outcome of its own
         (False, ["broker.cpu_per_record <= baseline + 10%"], {}),
+        (False, ["produce.throughput.steadiness >= 90%"], {"scenario": {**PACED, "duration": "10 s"}}),
         (False, ["app.cpu <= 0.5"], {}),  # a slow broker makes larger batches
         (False, [f"{P50} <= baseline + 10%"], {"cluster": {"quick_compiler": False}}),
         (False, [f"{P50} <= baseline + 10%"], {"ini": {"quick-compiler": False}}),

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.core.errors import ScenarioError
-from pytest_kafkaperf.core.metrics import LOAD_METRICS
+from pytest_kafkaperf.core.metrics import LOAD_METRICS, STEADINESS_METRICS
 from pytest_kafkaperf.scenarios.fields import format_field
 from pytest_kafkaperf.scenarios.payloads import Keys, Samples
 from pytest_kafkaperf.scenarios.rate import Segment
@@ -559,10 +559,9 @@ def test_merging_leaves_the_levels_as_they_are() -> None:
 
 def test_metrics_are_those_that_the_scenario_can_measure() -> None:
     """A limit on any other is refused at collection."""
-    caught_up = [name for name in LOAD_METRICS if not name.startswith("app.")]
-    everything = [
-        name for name in LOAD_METRICS if not name.startswith(("catchup", "app.output_ratio", "app.dead_letter"))
-    ]
+    always = [name for name in LOAD_METRICS if name not in STEADINESS_METRICS]
+    caught_up = [name for name in always if not name.startswith("app.")]
+    everything = [name for name in always if not name.startswith(("catchup", "app.output_ratio", "app.dead_letter"))]
     every = [name for name in everything if not name.startswith("app.")]
     few = [name for name in every if name.endswith("p99.99")]
     consuming = [name for name in every if name.split(".")[0] in ("consume", "e2e", "lag")]
@@ -593,9 +592,30 @@ def test_metrics_are_those_that_the_scenario_can_measure() -> None:
         "no acks": [name for name in every if name not in (*consuming, "lost", "duplicated", "reordered")],
         "watch_group": everything,
         "catch-up": caught_up,
-        "through": [name for name in LOAD_METRICS if name in (*every, "app.output_ratio") and name != "reordered"],
+        "through": [name for name in always if name in (*every, "app.output_ratio") and name != "reordered"],
         "of a group": everything,
     }
+
+
+@pytest.mark.parametrize(
+    ("fields", "measured"),
+    [
+        ({"duration": "10 s", "consumers": 1}, [*STEADINESS_METRICS]),
+        ({"duration": "10 s"}, ["produce.throughput.steadiness"]),
+        ({"duration": "10 s", "consumers": 1, "consume": "after"}, ["produce.throughput.steadiness"]),
+        ({"rate": 100, "records": 1000}, ["produce.throughput.steadiness"]),
+        ({"rate": 100, "records": 999}, []),
+        ({"records": 10**9}, []),
+        ({"duration": "9.9 s"}, []),
+        ({"rate": "1k -> 2k records/s over 30 s"}, []),
+        ({"producers": 0, "topic": "orders", "consumers": 1}, []),
+    ],
+)
+def test_steadiness_is_measured_in_long_windows_with_a_constant_load(
+    fields: dict[str, Any], measured: list[str]
+) -> None:
+    """The end of a short window is too short to differ for a reason, and a ramp rises by itself."""
+    assert [name for name in Scenario.of(fields).metrics() if name in STEADINESS_METRICS] == measured
 
 
 @pytest.mark.parametrize("name", ["orders", "a", "Orders_v1.2-dlq", "_private", "...", "x" * 249])

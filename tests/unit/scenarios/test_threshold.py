@@ -229,6 +229,14 @@ _TIMES = "ns, us, µs, ms, s, min, h, for example '250 us', '25 ms', '5 s', '2 m
             ),
         ),
         (
+            "produce.throughput.steadiness >= baseline - 5%",
+            (
+                "invalid threshold 'produce.throughput.steadiness >= baseline - 5%': produce.throughput.steadiness can "
+                "be zero, so it has no ratio to a baseline; use an absolute limit, for example "
+                "'produce.throughput.steadiness >= 90%'"
+            ),
+        ),
+        (
             f"{_P99} >= baseline",
             (
                 f"invalid threshold '{_P99} >= baseline': lower values of {_P99} are better; use '{_P99} <= baseline + "
