@@ -12,6 +12,7 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from tests.support import quotas
+from tests.support.versions import CHOSEN
 
 pytest_plugins = [
     "pytester",
@@ -45,7 +46,7 @@ def broker() -> Iterator[Cluster]:
     Quotas act within a second here: Kafka's default averages over 11 windows of a second, and lets the first burst
     through.
     """
-    with provision(ClusterSpec(config={"quota.window.num": "2"}), target="local") as cluster:
+    with provision(ClusterSpec(version=CHOSEN, config={"quota.window.num": "2"}), target="local") as cluster:
         yield cluster
 
 

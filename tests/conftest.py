@@ -14,8 +14,8 @@ from testcontainers.core.config import testcontainers_config
 from pytest_kafkaperf.clusters.brokers import distribution, java
 from pytest_kafkaperf.clusters.docker.daemon import image_of, is_pulled, look
 from pytest_kafkaperf.clusters.spec import ClusterSpec
-from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.core.metrics import CATALOGUE
+from tests.support.versions import VERSION
 
 # The same examples in every run, fewer of them while somebody waits, and no folder left behind.
 _EXAMPLES = 150 if os.environ.get("CI") else 30
@@ -62,8 +62,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def kafka() -> distribution.Distribution:
-    """The default version, from the user's cache: fetched on the first run ever."""
-    return distribution.installed(DEFAULT_VERSION, java=java.find(), cache=distribution.cache_folder())
+    """The version that tests run, from the user's cache: fetched on the first run ever."""
+    return distribution.installed(VERSION, java=java.find(), cache=distribution.cache_folder())
 
 
 @pytest.fixture

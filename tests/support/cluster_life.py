@@ -23,6 +23,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.quotas import quota
 from tests.support.rounds import run_scenario
 from tests.support.strangers import topics
+from tests.support.versions import CHOSEN
 
 SECURED = "sasl_scram+tls"
 
@@ -31,8 +32,8 @@ SECURED = "sasl_scram+tls"
 def started(provider: str, brokers: int, security: str | None) -> Iterator[Cluster]:
     """A cluster with one property that differs from Kafka's default, and one that does not."""
     config = {"num.io.threads": 4, "num.network.threads": 3}  # another than the default, and the default
-    spec = ClusterSpec.of({"brokers": brokers, "security": security, "heap": "300m", "config": config})
-    with provision(spec, target=provider) as cluster:
+    fields = {"brokers": brokers, "security": security, "heap": "300m", "config": config, "version": CHOSEN}
+    with provision(ClusterSpec.of(fields), target=provider) as cluster:
         yield cluster
 
 

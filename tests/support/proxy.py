@@ -38,7 +38,7 @@ from pytest_kafkaperf.clusters.brokers.local_brokers import Process
 from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.spec import ClusterSpec
-from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
+from tests.support.versions import VERSION
 
 HOST = "127.0.0.1"
 
@@ -177,7 +177,7 @@ def proxied_broker(**config: str) -> Iterator[ProxiedBroker]:
     """
     cache = distribution.cache_folder()
     runtime = java.find()
-    kafka = distribution.installed(DEFAULT_VERSION, java=runtime, cache=cache)
+    kafka = distribution.installed(VERSION, java=runtime, cache=cache)
     (behind,) = local_brokers.free_ports(1)
     with run_folder(cache / "runs") as folder, proxy_to(behind) as proxy:
         spec = ClusterSpec(config=config)
@@ -200,7 +200,7 @@ def _add_listener(properties: Path, *, port: int, advertised: int) -> None:
 
 
 def _as_external(port: int) -> Cluster:
-    return Cluster(bootstrap_servers=f"{HOST}:{port}", brokers=1, provider="external", version=DEFAULT_VERSION)
+    return Cluster(bootstrap_servers=f"{HOST}:{port}", brokers=1, provider="external", version=VERSION)
 
 
 # What follows runs in the proxy's own process.

@@ -22,8 +22,8 @@ from pytest_kafkaperf.clusters.brokers import distribution, java, jmx_exporter
 from pytest_kafkaperf.clusters.monitoring.probes import ExporterProbe, Probe, ProcessProbe
 from pytest_kafkaperf.clusters.monitoring.readings import Readings
 from pytest_kafkaperf.clusters.monitoring.watchers import BrokerWatcher
-from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from tests.support.patience import PATIENCE_S
+from tests.support.versions import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ def agent() -> Path:
     return jmx_exporter.jar(distribution.cache_folder())
 
 
-@pytest.mark.parametrize("version", ["4.1.0", "default"])
+@pytest.mark.parametrize("version", ["4.1.0", "chosen"])
 def test_the_agent_in_a_real_broker_shows_the_load(version: str, agent: Path, tmp_path: Path) -> None:
     """The whole way: Kafka's own counters, the agent's rules, a scrape, a window."""
     with _broker(version, agent, tmp_path) as (process, servers, url):
@@ -87,7 +87,7 @@ async def _load(servers: str, topic: str, *, records: int) -> int:
 @contextmanager
 def _broker(version: str, agent: Path, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str, str]]:
     runtime, cache = java.find(), distribution.cache_folder()
-    kafka = distribution.installed(DEFAULT_VERSION if version == "default" else version, java=runtime, cache=cache)
+    kafka = distribution.installed(VERSION if version == "chosen" else version, java=runtime, cache=cache)
     with contextlib.ExitStack() as stack:
         free = [stack.enter_context(socket.socket()) for _ in range(3)]
         for each in free:

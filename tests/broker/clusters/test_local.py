@@ -28,6 +28,7 @@ from tests.support.disks import fill, small_disk
 from tests.support.orphans import becomes, ended
 from tests.support.patience import PATIENCE_S
 from tests.support.rounds import within
+from tests.support.versions import CHOSEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,8 @@ def test_logs_are_on_the_disks_that_were_named_and_leave_them_again(tmp_path: Pa
     for disk in disks:
         disk.mkdir()
     (disks[0] / "mine.txt").write_text("mine", encoding="utf-8")
-    with provision(ClusterSpec(log_dirs=",".join(map(str, disks))), target="local") as cluster:
+    spec = ClusterSpec(version=CHOSEN, log_dirs=",".join(map(str, disks)))
+    with provision(spec, target="local") as cluster:
         Admin(cluster.bootstrap_servers, cluster.access).create_topic("spread", Scenario(partitions=6))
         assert becomes(lambda: all([*disk.glob("kafkaperf-*/broker-1/spread-*")] for disk in disks))
         assert cluster.facts["log.dirs"] == ",".join(map(str, disks))
@@ -157,7 +159,8 @@ def test_the_facts_hold_what_was_changed_and_no_secret(monkeypatch: pytest.Monke
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
     monkeypatch.setenv("_JAVA_OPTIONS", "-XX:+UseSerialGC -XX:-UseG1GC")
 
-    with provision(ClusterSpec.of({"config": given, "heap": "300m"}), target="local") as cluster:
+    spec = ClusterSpec.of({"version": CHOSEN, "config": given, "heap": "300m"})
+    with provision(spec, target="local") as cluster:
         assert dict(cluster.facts) == {
             "java": java.find().description,
             "java options": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UseG1GC",
