@@ -30,9 +30,10 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.kafka_tools import installed_tools
-from pytest_kafkaperf.clusters.application import Application, Recipe
+from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.recipe import Recipe
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from pytest_kafkaperf.load.allocation import WorkerAllocation

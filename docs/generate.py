@@ -25,8 +25,8 @@ from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 
 from pytest_kafkaperf.clusters.access.logins import Mechanism
-from pytest_kafkaperf.clusters.application import Recipe
 from pytest_kafkaperf.clusters.brokers.java import MIN_MAJOR
+from pytest_kafkaperf.clusters.recipe import Recipe
 from pytest_kafkaperf.clusters.spec import OWN_PROPERTIES, ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, OLDEST_VERSION
 from pytest_kafkaperf.core.metrics import CATALOGUE, HOST_METRICS, JMX_METRICS, QUANTILES, Metric
@@ -106,7 +106,7 @@ CONDITIONS = {
     "rebalance": "with `consumers`",
     "catchup": "with `consumers` and a `backlog`",
     "app.start": "with a `watch_group`, in rounds that start its application",
-    "app.recovery": "with a `watch_group`, in rounds that stop its application, or with a `backlog`",
+    "app.recovery": "with a `watch_group`, in rounds that stop or scale its application, or with a `backlog`",
     "app.cpu": "with `kafka_app`",
     "app.memory": "with `kafka_app`",
     "app.output_ratio": "with an `output_topic`",

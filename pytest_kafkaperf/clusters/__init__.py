@@ -6,7 +6,10 @@
 - auto: chooses the provider for `auto`
 - provision: starts a cluster or connects to one
 - external: clusters that others run
-- application: applications under test
+- application: applications under test, with one or several instances
+- recipe: arguments of `kafka_app`
+- instance: one process or container of an application
+- membership: an application's members in its consumer group
 - child_process: a process with a log
 - access: clients' connection settings
 - admin: requests other than load

@@ -3,112 +3,54 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import os
-import re
 import secrets
-import socket
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationInfo
-
-from pytest_kafkaperf.clusters.admin.admin import (
-    LOOK_TIMEOUT_S,
-    Admin,
-    TopicExistsError,
-    TopicRefusedError,
-    groups_with_members,
-)
-from pytest_kafkaperf.clusters.admin.groups import Group, Member, read_group, unsupported_protocols
+from pytest_kafkaperf.clusters.admin.admin import LOOK_TIMEOUT_S, Admin, TopicExistsError, TopicRefusedError
+from pytest_kafkaperf.clusters.admin.groups import Member
 from pytest_kafkaperf.clusters.admin.preflight import Preflight
 from pytest_kafkaperf.clusters.brokers.run_folders import PREFIX, held
-from pytest_kafkaperf.clusters.child_process import ChildProcess, path_from
 from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.clusters.instance import Instance
+from pytest_kafkaperf.clusters.membership import Membership
 from pytest_kafkaperf.clusters.monitoring.probes import Probe
-from pytest_kafkaperf.clusters.target import MAX_PORT
+from pytest_kafkaperf.clusters.recipe import MAX_INSTANCES, Recipe
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError, UsageError, warn
 from pytest_kafkaperf.core.notices import Event, EventKind
 from pytest_kafkaperf.core.signals import without_interrupt
-from pytest_kafkaperf.core.text import listed
-from pytest_kafkaperf.core.units import Unit, format_quantity
-from pytest_kafkaperf.scenarios.fields import Config, Count, MarkerFields, Seconds, Topic
+from pytest_kafkaperf.core.text import repr_of
+from pytest_kafkaperf.core.units import Unit, counted, format_quantity
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
-if TYPE_CHECKING:
-    from pytest_kafkaperf.clusters.docker.container import ContainerProcess
-
-STOP_TIMEOUT_S = 10
-"""Maximum time to exit after SIGTERM before the process group is killed."""
-_NOT_ON_PATH = (
-    "the command {command!r} was not found on the PATH; install it in this environment, or give the path of its file"
-)
 _POLL_S = 0.05
-_SESSION_TIMEOUT_S = 60
-"""Maximum time for Kafka to remove a member that did not leave its group; `session.timeout.ms` is 45 s by default."""
-_MEMBER_POLL_S = 0.5
-_MOST_GROUPS = 10
-"""Maximum number of consumer groups that an error message lists."""
 _LEAST_ANSWER_S = 1.0
 """Minimum time limit for a call to the user's `ready` function, so the last call can still return the reason."""
 
 
-def _words(command: Any, info: ValidationInfo) -> tuple[str, ...]:
-    if not isinstance(command, list | tuple) or not (command or info.data.get("image")):
-        raise ValueError("must be a list of words, for example ['python', '-m', 'orders'], unless image is set")
-    return tuple(map(str, command))
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """A start of one or more instances."""
 
+    pids: Mapping[Instance, int | None]
+    """The started instances, with the ids of their processes."""
+    before: frozenset[str]
+    """Ids of the members that the consumer group had before this start."""
 
-def _ready(ready: Any) -> Any:
-    found = re.fullmatch(r"(?:group|line):.+|port:(\d+)", str(ready))
-    is_sign = found is not None and (found[1] is None or 1 <= int(found[1]) <= MAX_PORT)
-    if not callable(ready) and not is_sign:
-        raise ValueError("must be 'group:NAME', 'line:TEXT', 'port:NUMBER', or a function that takes the application")
-    return ready
-
-
-def _topics(topics: Any) -> Any:
-    if isinstance(topics, str):
-        raise ValueError("must be a list of names, or a mapping of names to numbers of partitions")  # noqa: TRY004 - pydantic's
-    return dict.fromkeys(topics, Scenario().partitions) if isinstance(topics, list | tuple) else topics
-
-
-class Recipe(MarkerFields):
-    """Arguments of `kafka_app`."""
-
-    image: str | None = None
-    """Image for a container on the host's network, such as `registry/orders:1.2`; None to run a child process."""
-    command: Annotated[tuple[str, ...], BeforeValidator(_words), Field(validate_default=True)] = ()
-    """Words of the command line, or arguments to the image; `python` is pytest's interpreter. `{bootstrap_servers}` and
-    `{side}` are replaced."""
-    ready: Annotated[Any, BeforeValidator(_ready)]
-    """Signal that the application is ready: `group:NAME`, `line:TEXT`, `port:NUMBER`, or a function that takes the
-    application and runs in a thread."""
-    topics: Annotated[Mapping[Topic, Annotated[Count, Field(ge=1)]], BeforeValidator(_topics)] = Field(
-        default_factory=dict
-    )
-    """Topics to create if they do not exist and to delete afterwards; in a list of names, each topic gets 6 partitions.
-    On brokers that the plugin starts, you can omit the scenario's `topic`."""
-    env: Config = Field(default_factory=dict)
-    """Additional environment variables; `{bootstrap_servers}` and `{side}` are replaced."""
-    baseline_env: Config = Field(default_factory=dict)
-    """Environment variables for the live baseline's instance only; these override `env`."""
-    cwd: Path = Path()
-    """Working folder for a process, relative to pytest's root folder."""
-    timeout: Seconds = 30.0
-    """Maximum time until the application is ready."""
-    name: str | None = None
-    """Name to show in reports; None for the name of the program or image."""
+    @property
+    def is_intact(self) -> bool:
+        """True if no other action has stopped or restarted one of the instances."""
+        return all(instance.pid == pid for instance, pid in self.pids.items())
 
 
 class Application(contextlib.AbstractContextManager["Application"]):
-    """A process or container under test, as created by the `kafka_app` fixture."""
+    """The instances of an application under test, usually only one, as started by the `kafka_app` fixture."""
 
     def __init__(self, recipe: Recipe, cluster: Cluster, side: Literal["test", "baseline"] = "test") -> None:
         self.cluster = cluster
@@ -121,23 +63,24 @@ class Application(contextlib.AbstractContextManager["Application"]):
         """Resources that are closed with the application."""
         self._recipe = recipe
         self._folder = Path(tempfile.gettempdir(), f"{PREFIX}app-{secrets.token_hex(8)}")
-        """Folder for the application's log and certificates, while it is open."""
-        self._log = self._folder / "output.log"
-        self._options: Any = {"stop_timeout_s": STOP_TIMEOUT_S, "redact": cluster.access.redact}
-        self._process: ChildProcess | ContainerProcess = ChildProcess(self.program, self._log, **self._options)
-        self._kind, _, self._sign = recipe.ready.partition(":") if isinstance(recipe.ready, str) else ("call", "", "")
+        """Folder for the application's logs and certificates, while it is open."""
+        self._all = [self._made(number) for number in range(recipe.instances)]
+        """All instances so far, including those that a test's action removed."""
+        self._prepared = contextlib.ExitStack()
+        """Containers of the instances."""
+        self._retired = False
+        self._adding = threading.Lock()
+        """Lock held while an instance is added, which a closed application refuses."""
+        self._count = recipe.instances
         self._changing = threading.Lock()
-        """Lock held while a process starts or stops (up to 10 s), which prevents a second instance."""
+        """Lock held while processes start or stop (up to 10 s), which prevents a second process of an instance."""
         self.side_by_side: Sequence[Application] = ()
         """Applications that run at the same time. Those with the same group share its partitions."""
-        self._others: set[str] = set()
-        """Ids of the members that the consumer group had before the application started."""
-        self._members: set[str] = set()
-        """Ids of the application's own members in the group."""
+        self._membership = Membership(cluster, recipe.sign_of(0)) if recipe.kind == "group" else None
 
     def __str__(self) -> str:
         """Return the name."""
-        return self._recipe.name or _name_of(self._recipe.image, self._recipe.command)
+        return self._recipe.title
 
     @property
     def program(self) -> str:
@@ -148,25 +91,41 @@ class Application(contextlib.AbstractContextManager["Application"]):
         self.close()
 
     @property
+    def instances(self) -> tuple[Instance, ...]:
+        """The instances, in the order of their numbers, including those that the test has stopped."""
+        return tuple(self._all[: self._count])
+
+    @property
+    def names(self) -> set[str]:
+        """The names of the application and of its instances, by which reports distinguish programs."""
+        return {str(self), *(each.name for each in self.instances)}
+
+    @property
     def pid(self) -> int | None:
-        """Process id; None if the application is stopped."""
-        return self._process.pid
+        """Process id of the first running instance; None if the application is stopped."""
+        return next((each.pid for each in self.instances if each.pid is not None), None)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if the declared number of instances is running, unless one of them has exited on its own."""
+        return self._count == self._recipe.instances and all(each.pid is not None for each in self.instances)
 
     @property
     def output(self) -> str:
-        """Last lines of standard output and standard error since the last start, without secrets."""
-        return self._process.log_tail()
+        """Last lines of standard output and standard error since the last start, without secrets, of each instance."""
+        if len(self.instances) == 1:
+            return self.instances[0].output
+        written = {each.name: each.output for each in self.instances}
+        return "\n".join(f"{name}:\n{output}" for name, output in written.items() if output)
 
-    @property
-    def section(self) -> tuple[str, str] | None:
-        """Title and last lines of output for pytest's report; None if it is running and has not written anything."""
-        self._process.failure()  # determines how the process ended
-        ending, output = self._process.ending, self.output
-        return (f"{self} ({ending or 'running'})", output or "no output") if ending or output else None
+    def sections(self) -> dict[str, tuple[str, str]]:
+        """Return the title and the last lines of output of each instance for pytest's report, by program."""
+        found = {each.program: each.section for each in self._all}
+        return {program: section for program, section in found.items() if section is not None}
 
-    def probes(self) -> Sequence[Probe]:
-        """Return the probe of the process and its children, or of the container; empty while it is stopped."""
-        return [] if self.pid is None else self._process.probes()
+    def probes(self) -> dict[str, Sequence[Probe]]:
+        """Return the probes of each instance's process with its children, or of its container; empty if stopped."""
+        return {each.name: each.probes() for each in self.instances}
 
     def on(self, live_baseline: Cluster) -> Application:
         """Return the same application for another cluster, without opening it."""
@@ -194,11 +153,9 @@ class Application(contextlib.AbstractContextManager["Application"]):
                         raise
                     Preflight(self.cluster.bootstrap_servers, self.cluster.access).resolve(Scenario(topic=topic))
             stack.enter_context(held(self._folder))
-            if self._recipe.image is not None:
-                from pytest_kafkaperf.clusters.docker.container import container_process  # noqa: PLC0415 - takes 0.3 s
-
-                contained = container_process(self.program, self._recipe.image, self._folder, **self._options)
-                self._process = stack.enter_context(contained)
+            stack.enter_context(self._prepared)
+            for instance in self._all:
+                self._prepared.enter_context(instance.prepared())
             stack.callback(self.end)
             self.launch()
             self.closing = stack.pop_all()
@@ -206,76 +163,98 @@ class Application(contextlib.AbstractContextManager["Application"]):
 
     def close(self) -> None:
         """Stop the application permanently, and delete the topics that were created for it."""
-        self._process.retire()  # a test's action may be about to start the application in another thread
+        with self._adding:  # a test's action may be about to start an instance in another thread
+            self._retired = True
+            for instance in self._all:
+                instance.retire()
         self.closing.close()
 
-    def start(self) -> None:
-        """Start the process and wait until it is ready; raises the same errors as `launch`."""
+    def start(self, instance: int | None = None) -> None:
+        """Start an instance, or all that are stopped, and wait until the application is ready.
+
+        Raises the same errors as `launch`.
+        """
         with self._changing:
             begun_ns = time.monotonic_ns()
-            pid = self._spawn()
-            self._record(EventKind.STARTED, begun_ns)
-        self._await_ready(pid)
-        self._record(EventKind.READY, time.monotonic_ns())
+            started = self._spawn(self.instances if instance is None else [self._numbered(instance)])
+            self._record(EventKind.STARTED, begun_ns, started.pids)
+        self._await_ready(started)
+        self._record(EventKind.READY, time.monotonic_ns(), started.pids)
 
-    def stop(self, *, kill: bool = False) -> None:
-        """Stop the process and its children: gracefully or, after 10 s, by force; do nothing if it is not running."""
-        with self._changing:
-            if self.pid is not None:
-                begun_ns = time.monotonic_ns()
-                self._process.stop(kill=kill)
-                kind = EventKind.KILLED if kill else EventKind.STOPPED
-                self._record(kind, begun_ns, str(self._process.ending))
-
-    def restart(self) -> None:
-        """Stop and start the process; raises the same errors as `launch`."""
-        self.stop()
-        self.start()
-
-    def check(self) -> None:
-        """Raise `ApplicationError` with the exit status and the last output lines after an unexpected exit; cheap."""
-        if (failure := self._process.failure()) is not None:
-            is_taken = "ddress already in use" in failure.log or (self._kind == "port" and _accepts(self._sign))
-            reason = f"{self._taken_port()}: {failure.reason}" if is_taken else failure.reason
-            raise ApplicationError(reason, log=failure.log, program=self.program)
-
-    def launch(self) -> None:
-        """Start the process and wait until it is ready, without recording an event.
+    def stop(self, instance: int | None = None, *, kill: bool = False) -> None:
+        """Stop an instance, or all that are running: gracefully or, after 10 s or with `kill`, by force.
 
         Raises:
-            ApplicationError: the application exited, or was not ready in time.
+            ApplicationError: the instance has exited on its own.
+            UsageError: there is no such instance, or it is already stopped.
+
+        """
+        with self._changing:
+            if instance is None:
+                self._halt([each for each in self.instances if each.pid is not None], kill=kill)
+            else:
+                self._halt([self._running(instance)], kill=kill)
+
+    def kill(self, instance: int) -> None:
+        """Kill an instance as a crash does, with SIGKILL; raises the same errors as `stop`."""
+        self.stop(instance, kill=True)
+
+    def restart(self, instance: int | None = None) -> None:
+        """Stop and start an instance, or all of them; raises the same errors as `launch`."""
+        if instance is None or self._numbered(instance).pid is not None:
+            self.stop(instance)
+        self.start(instance)
+
+    def scale(self, instances: int) -> None:
+        """Start further instances and wait until the application is ready, or stop those with the highest numbers.
+
+        Raises:
+            ApplicationError: an instance has exited on its own, or a new one was not ready in time.
+            ClusterError: the consumer group could not be read, or the application was closed.
+            UsageError: the application cannot have this number of instances, or is stopped.
+
+        """
+        with self._changing:
+            self._check_scale(instances)
+            before, begun_ns = self._count, time.monotonic_ns()
+            if instances < before:
+                self._count = instances
+                self._halt([each for each in self._all[instances:before] if each.pid is not None])
+                return
+            self._add_up_to(instances)
+            started = self._spawn(self._all[before:instances])
+            self._count = instances
+            self._record(EventKind.STARTED, begun_ns, started.pids)
+        self._await_ready(started)
+        self._record(EventKind.READY, time.monotonic_ns(), started.pids)
+
+    def check(self) -> None:
+        """Raise `ApplicationError` if an instance has exited on its own; cheap."""
+        for each in self.instances:
+            each.check()
+
+    def launch(self) -> None:
+        """Start the declared number of instances and wait until they are ready, without recording an event.
+
+        Raises:
+            ApplicationError: an instance exited, or the application was not ready in time.
             ClusterError: its consumer group could not be read, or the application was closed.
             UsageError: the application cannot be started, or is already running.
 
         """
         with self._changing:
-            pid = self._spawn()
-        self._await_ready(pid)
+            started = self._spawn(self.instances)
+        self._await_ready(started)
 
     def end(self) -> None:
-        """Stop the process; return when the consumer group no longer waits for the process's members."""
-        self._process.stop()
-        members, self._members = self._members, set()
-        if members:
-            with contextlib.suppress(ClusterError):  # Kafka removes them later
-                self._forget(members)
+        """Stop all instances; return when the consumer group no longer waits for the application's members.
 
-    def _forget(self, members: set[str]) -> None:
-        """Remove members that have not left the group, or wait until Kafka has removed them.
-
-        Another application may have joined the group while this one was starting. Because that application's member
-        looks like one of ours, members are removed only on the plugin's own brokers.
+        The next start is that of the declared number of instances.
         """
-        if self.cluster.fleet is not None:
-            self._group(without=members)
-            return
-        deadline = time.monotonic() + _SESSION_TIMEOUT_S
-        while members & self._group().members.keys() and time.monotonic() < deadline:
-            time.sleep(_MEMBER_POLL_S)
-
-    def _group(self, *, without: Collection[str] = ()) -> Group:
-        """Return the application's group after removing some members; see `read_group`."""
-        return read_group(self.cluster.bootstrap_servers, self.cluster.access, self._sign, without=without)
+        _stop(self._all)
+        self._count = self._recipe.instances
+        if self._membership is not None:
+            self._membership.forget()
 
     def _delete_topics(self, admin: Admin) -> None:
         while self.created:
@@ -285,117 +264,131 @@ class Application(contextlib.AbstractContextManager["Application"]):
             except ClusterError as error:
                 warn(f"could not delete topic {topic} of an application: {error}")
 
-    def _spawn(self) -> int | None:
-        """Start the process and return its id; raises the same errors as `launch`."""
-        if self.pid is not None:
-            raise UsageError(f"{self.program} is already running; stop it first: stop()")
-        if self._kind == "group":
-            self._others = {*self._group().members}
-        elif self._kind == "port" and _accepts(self._sign):
-            raise ApplicationError(f"{self.program} cannot be started: {self._taken_port()}", program=self.program)
-        self._log.unlink(missing_ok=True)
-        command = [*map(self._filled, self._recipe.command)]
-        given = self._recipe.env if self.side == "test" else {**self._recipe.env, **self._recipe.baseline_env}
-        own = {name: self._filled(text) for name, text in given.items()}
-        inherited: Mapping[str, str] = {}
-        if self._recipe.image is None:
-            inherited = {**os.environ, "PATH": path_from(sys.executable)}
-            command[0] = sys.executable if command[0] == "python" else command[0]
+    def _made(self, number: int) -> Instance:
+        return Instance(self._recipe, self.cluster, self.side, number=number, folder=self._folder)
+
+    def _add_up_to(self, count: int) -> None:
+        """Create instances until there are this many, including removed ones; raises the same errors as `launch`."""
+        for number in range(len(self._all), count):
+            one = self._made(number)
+            with self._adding:
+                if self._retired:
+                    raise ClusterError(f"cannot start {one.program}: it was removed")
+                self._prepared.enter_context(one.prepared())
+                self._all.append(one)
+
+    def _numbered(self, number: object) -> Instance:
+        """Return the instance with this number; raise `UsageError` if there is none."""
+        for each in self.instances:
+            if number == each.number and not isinstance(number, bool):
+                return each
+        numbers = [each.number for each in self.instances]
+        raise UsageError(f"no instance {repr_of(number)} of {self.program}; its instances are {numbers}")
+
+    def _running(self, number: object) -> Instance:
+        """Return a running instance; raises the same errors as `stop`."""
+        found = self._numbered(number)
+        found.check()
+        if found.pid is None:
+            raise UsageError(f"instance {number} of {self.program} is already stopped; start it first: start({number})")
+        return found
+
+    def _check_scale(self, instances: object) -> None:
+        """Raise an error if `scale` cannot continue with this number of instances."""
+        where = f"scale({repr_of(instances)})"
+        if (problem := self._recipe.problem_of(instances)) is not None:
+            raise UsageError(f"{where}: {problem}; to stop all instances, use stop()")
+        if instances == self._count:
+            raise UsageError(f"{where}: {self.program} already has {counted(self._count, 'instance')}")
+        if self.pid is None:
+            raise UsageError(f"{where}: {self.program} is stopped; start it first: start()")
+        self.check()
+
+    def _halt(self, chosen: Sequence[Instance], *, kill: bool = False) -> None:
+        """Stop or kill running instances at the same time, and record the event."""
+        if chosen:
+            begun_ns = time.monotonic_ns()
+            _stop(chosen, kill=kill)
+            self._record(EventKind.KILLED if kill else EventKind.STOPPED, begun_ns, chosen)
+
+    def _spawn(self, chosen: Sequence[Instance]) -> _Start:
+        """Start the processes of stopped instances; raises the same errors as `launch`."""
+        stopped = [each for each in chosen if each.pid is None]
+        if not stopped:
+            number = chosen[0].number if len(chosen) < self._count else None
+            which, what = ("", "") if number is None else (f"instance {number} of ", number)
+            raise UsageError(f"{which}{self.program} is already running; stop it first: stop({what})")
+        before = frozenset() if self._membership is None else self._membership.begin(first=self.pid is None)
         try:
-            environment = {**_environment(self.cluster, self.side, self._folder, inherited), **own}
-            self._process.launch(command, folder=self._recipe.cwd, env=environment)
-        except OSError as error:
-            is_unknown = isinstance(error, FileNotFoundError) and error.filename == command[0] == Path(command[0]).name
-            reason = _NOT_ON_PATH.format(command=command[0]) if is_unknown else error
-            raise UsageError(f"{self.program} cannot be started: {reason}") from None
-        return self.pid
+            for each in stopped:
+                each.launch()
+        except BaseException:
+            _stop(stopped)
+            raise
+        return _Start({each: each.pid for each in stopped}, before)
 
-    def _filled(self, text: str) -> str:
-        return text.replace("{bootstrap_servers}", self.cluster.bootstrap_servers).replace("{side}", self.side)
+    def _record(self, kind: EventKind, at_ns: int, changed: Collection[Instance]) -> None:
+        """Record an action that is complete: one event if it concerned all instances, otherwise one for each."""
+        current = self.instances
+        is_partial = any(each.pid is not None for each in current if each not in changed)
+        settled_ns = time.monotonic_ns() if is_partial else None
+        is_stop = kind in (EventKind.STOPPED, EventKind.KILLED)
+        if kind is EventKind.READY or all(each in changed for each in current):
+            endings = dict.fromkeys(each.ending for each in changed) if is_stop else ()
+            self.events.append(Event(at_ns, kind, str(self), "; ".join(endings), settled_ns))
+            return
+        for each in changed:
+            self.events.append(Event(at_ns, kind, each.name, each.ending if is_stop else "", settled_ns))
 
-    def _taken_port(self) -> str:
-        port = f"port {self._sign}" if self._kind == "port" else "port"
-        return (
-            f"another program listens on its {port}; in a side-by-side comparison, it may be the other side, so choose "
-            "the port depending on KAFKAPERF_SIDE"
-        )
-
-    def _record(self, kind: EventKind, at_ns: int, detail: str = "") -> None:
-        self.events.append(Event(at_ns, kind, str(self), detail))
-
-    def _await_ready(self, pid: int | None) -> None:
-        """Wait until the process with this id is ready; stop it if it does not become ready in time."""
+    def _await_ready(self, started: _Start) -> None:
+        """Wait until the started instances are ready; stop them if they do not become ready in time."""
         try:
-            self._poll_ready(pid)
+            self._poll_ready(started)
         except BaseException:
             with self._changing:
-                if self.pid == pid:  # otherwise, another action stopped it and may have started the next one
-                    self._process.stop()
+                # Another action may have stopped an instance and started it again.
+                _stop([each for each, pid in started.pids.items() if each.pid == pid])
             raise
 
-    def _poll_ready(self, pid: int | None) -> None:
+    def _poll_ready(self, started: _Start) -> None:
         deadline = time.monotonic() + self._recipe.timeout
-        while (missing := self._missing(deadline)) is not None:
+        while (missing := self._missing(started, deadline)) is not None:
             self.check()
-            if self.pid != pid:
+            if not started.is_intact:
                 raise ClusterError(f"{self.program} was stopped before it was ready")
             if time.monotonic() > deadline:
                 within = format_quantity(self._recipe.timeout, Unit.SECONDS)
-                reasons = "; ".join(filter(None, (missing, self._other_groups())))
+                groups = "" if self._membership is None else self._membership.other_groups()
+                reasons = "; ".join(filter(None, (missing, groups)))
                 reason = f"{self.program} was not ready within {within}: {reasons}"
                 raise ApplicationError(reason, log=self.output, program=self.program)
             time.sleep(_POLL_S)
 
-    def _missing(self, deadline: float) -> str | None:
+    def _missing(self, started: _Start, deadline: float) -> str | None:
         """Return the reason why the application is not ready; None if it is ready."""
         try:
-            if self._kind == "call":
+            if self._recipe.kind == "call":
                 return self._asked(deadline - time.monotonic())
-            if self._kind != "group":
-                return self._missing_sign()
-            group = self._group()
+            if self._membership is None:
+                return next(filter(None, (each.missing() for each in started.pids)), None)
+            missing, foreign, partitions = self._membership.missing(started.before, len(started.pids))
         except (OSError, ClusterError) as error:  # for example, a refused connection
             return str(error) or type(error).__name__
-        # Other members may belong to a process whose exit Kafka has not detected yet.
-        self._members = {name for name, member in group.members.items() if member.partitions} - self._others
-        if group.state == "Stable" and self._members:
-            self._require_whole_group(group.members)
-            return None
-        what = "does not exist" if group.state == "Dead" else f"is {group.state} and has no new member with partitions"
-        return "; ".join(filter(None, (f"its consumer group {self._sign!r} {what}", unsupported_protocols(group))))
+        if foreign and not any(self._shares_group(other) for other in self.side_by_side if other is not self):
+            raise self._shared(foreign, partitions)
+        return missing
 
-    def _other_groups(self) -> str:
-        """Return text that lists any other groups with members, one of which may be the application's."""
-        if self._kind != "group":
-            return ""
-        found: list[str] = []
-        with contextlib.suppress(OSError, ClusterError):
-            found = groups_with_members(self.cluster.bootstrap_servers, self.cluster.access)
-        others = [group for group in found if group != self._sign]
-        return f"groups with members: {listed(others, _MOST_GROUPS)}; check ready=" if others else ""
-
-    def _missing_sign(self) -> str | None:
-        """Return the reason why an application that signals readiness with a line or a port is not ready."""
-        if self._kind == "line":
-            return None if self._sign in self._process.log() else f"no line of its output contains {self._sign!r}"
-        return None if _accepts(self._sign) else f"port {self._sign} does not accept connections"
-
-    def _require_whole_group(self, members: Mapping[str, Member]) -> None:
-        """Raise `ApplicationError` if a foreign member has partitions, because the test would also measure it."""
-        if any(self._shares_group(other) for other in self.side_by_side if other is not self):
-            return
-        foreign = [member for name, member in members.items() if name in self._others and member.partitions]
-        if foreign:
-            partitions = sum(member.partitions for member in members.values())
-            taken = sum(member.partitions for member in foreign)
-            whose = ", ".join(sorted({f"{member.client_id} at {member.host}" for member in foreign}))
-            raise ApplicationError(
-                f"{self.program} shares consumer group {self._sign!r} with an instance that the plugin did not "
-                f"start, which processes {taken} of {partitions} partitions ({whose}), so the test would also measure "
-                "that instance; stop it, use another group for the test, or, if it belongs to the test, start it with "
-                f"kafka_app(ready={self._recipe.ready!r}) as well",
-                program=self.program,
-            )
+    def _shared(self, foreign: Sequence[Member], partitions: int) -> ApplicationError:
+        """Return the error for foreign members that have partitions, because the test would also measure them."""
+        taken = sum(member.partitions for member in foreign)
+        whose = ", ".join(sorted({f"{member.client_id} at {member.host}" for member in foreign}))
+        return ApplicationError(
+            f"{self.program} shares consumer group {self._recipe.sign_of(0)!r} with an instance that the plugin did "
+            f"not start, which processes {taken} of {partitions} partitions ({whose}), so the test would also measure "
+            "that instance; stop it, use another group for the test, or, if it belongs to the test, start it with "
+            f"kafka_app(ready={self._recipe.ready!r}) as well",
+            program=self.program,
+        )
 
     def _shares_group(self, other: Application) -> bool:
         same_cluster = other.cluster.bootstrap_servers == self.cluster.bootstrap_servers
@@ -417,34 +410,10 @@ class Application(contextlib.AbstractContextManager["Application"]):
         return None if answer.result() else "its function `ready` returned no true value"
 
 
-def _environment(cluster: Cluster, side: str, folder: Path, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Write certificates to files in a private folder, and return the environment variables."""
-    access = cluster.access
-    own = {
-        "KAFKA_BOOTSTRAP_SERVERS": cluster.bootstrap_servers,
-        **access.variables(),
-        "KAFKAPERF_SIDE": side,
-        "PYTHONUNBUFFERED": "1",  # a killed process's buffered output would be lost
-    }
-    key = None if access.key is None else access.key.get_secret_value()
-    for name, text in (("CA", access.trusted), ("CERTIFICATE", access.certificate), ("KEY", key)):
-        path = own[f"KAFKA_SSL_{name}_FILE"] = None if text is None else str(folder / f"{name.lower()}.pem")
-        if path is not None and text is not None:
-            Path(path).write_text(text, encoding="ascii")
-    # The user's variables may be for another cluster.
-    given = {name: text for name, text in inherited.items() if name not in own}
-    return given | {name: text for name, text in own.items() if text is not None}
-
-
-def _name_of(image: str | None, command: Sequence[str]) -> str:
-    if image is not None:
-        return image.rpartition("/")[2].partition("@")[0].partition(":")[0]
-    words = [*itertools.takewhile(lambda word: word != "-c", command)]
-    program, *others = [word for word in words if not word.startswith("-")] or command
-    return Path(others[0] if others and Path(program).name.startswith("python") else program).stem
-
-
-def _accepts(port: str) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", int(port)), timeout=1):
-        return True
-    return False
+def _stop(instances: Sequence[Instance], *, kill: bool = False) -> None:
+    """Stop instances at the same time, because each has 10 s to exit."""
+    if len(instances) == 1:
+        instances[0].stop(kill=kill)
+        return
+    with ThreadPoolExecutor(MAX_INSTANCES) as threads:
+        list(threads.map(lambda one: one.stop(kill=kill), instances))

@@ -183,13 +183,16 @@ _METRICS = (
         "unknown if it is not longer than the commit interval, and 0 without a rebalance",
     ),
     _lower_or_zero(
-        "app.start", Unit.SECONDS, "time from the application's last start in the window to its group's first commit"
+        "app.start",
+        Unit.SECONDS,
+        "time from the application's last start in the window, when none of its instances was running, to its group's "
+        "first commit",
     ),
     _lower_or_zero(
         "app.recovery",
         Unit.SECONDS,
-        "time from the application's first stop, or from the start of a window with a `backlog`, until the group's lag "
-        "is back to normal",
+        "time from the first stop of the application or of one of its instances, or from the start of a window with a "
+        "`backlog`, until the group's lag is back to normal",
     ),
     _higher(
         "app.recovery.throughput", _RATE, "offsets/s that the group commits between its first commit and its recovery"

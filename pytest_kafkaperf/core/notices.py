@@ -153,10 +153,7 @@ class Remark(Enum):
     )
     NO_PAUSE = (
         NoticeKind.PAUSE_UNKNOWN,
-        (
-            "the members of share group {group!r} share all partitions, so none of them waits for a rebalance, and "
-            "there is no app.rebalance.pause"
-        ),
+        "members of share group {group!r} do not wait for rebalances, so there is no app.rebalance.pause",
         "",
         ("group",),
     )
@@ -440,9 +437,11 @@ class Event(NamedTuple):
     """Time on the monotonic clock."""
     kind: EventKind
     subject: str
-    """`broker 1`, or the application's name."""
+    """`broker 1`, or the name of an application or of one of its instances."""
     detail: str = ""
     """Exit status of a stopped process: `exited with status 0`."""
+    settled_ns: int | None = None
+    """End of the action on the monotonic clock if other instances of the application kept running; otherwise None."""
 
     def __str__(self) -> str:
         """Format the event: `broker 1 started`."""

@@ -31,7 +31,7 @@ from pytest_kafkaperf.runner.checkout import (
     top_folder,
 )
 from pytest_kafkaperf.runner.peer_messages import Channel, packages, probes_to_json
-from pytest_kafkaperf.runner.rounds.side import Side
+from pytest_kafkaperf.runner.rounds.side import App, Side
 from pytest_kafkaperf.runner.settings import Revision, Settings
 
 _OPTIONS = ("cluster", "brokers", "quick-compiler", "jmx", "topic-prefix", "log-dirs")
@@ -244,8 +244,12 @@ def _state(side: Side) -> dict[str, Any]:
         "quick": side.quick,
         "probes": [(broker, probes_to_json(found)) for broker, found in alone.probes().items()],
         "events": side.events,
-        "applications": {str(app): {"probes": probes_to_json(app.probes()), "events": app.events} for app in side.apps},
+        "applications": {str(app): _app_state(app) for app in side.apps},
     }
+
+
+def _app_state(app: App) -> dict[str, Any]:
+    return {"probes": {name: probes_to_json(found) for name, found in app.probes().items()}, "events": app.events}
 
 
 def _do(side: Side, what: str, arguments: Sequence[Any]) -> object:

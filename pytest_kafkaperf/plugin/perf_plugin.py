@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kafkaperf.clusters import provision
-from pytest_kafkaperf.clusters.application import Application, Recipe
+from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.cluster import Cluster, as_cluster
+from pytest_kafkaperf.clusters.recipe import Recipe
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import KafkaPerfError, UsageError
 from pytest_kafkaperf.core.signals import ignored_interrupt, interrupted_by_sigterm, without_interrupt
@@ -192,9 +193,9 @@ class PerfPlugin:
         """Add the application's last output to a test's report unless one of the test's problems already shows it."""
         results = [] if self._perf is None else self._perf.results
         problems = [problem for each in results if each.nodeid == node.nodeid for problem in each.problems]
-        section = application.section
-        if section is not None and not shows_end(problems, application.program):
-            node.add_report_section("teardown", *section)
+        for program, section in application.sections().items():
+            if not shows_end(problems, program):
+                node.add_report_section("teardown", *section)
 
     def _add_properties(self, item: pytest.Item) -> None:
         """Add a test's results to its report, for JUnit and other reporters; replace results from an earlier run."""

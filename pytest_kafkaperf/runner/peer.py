@@ -89,15 +89,15 @@ class PeerApp:
         self._peer = peer
         self._name = name
         self.events: list[Event] = []
-        self.described: Sequence[Mapping[str, Any]] = ()
+        self.described: Mapping[str, Sequence[Mapping[str, Any]]] = {}
 
     def __str__(self) -> str:
         """Return the application's name."""
         return self._name
 
-    def probes(self) -> Sequence[probes.Probe]:
-        """Return the probes of the application's process."""
-        return peer_messages.probes_from_json(self.described)
+    def probes(self) -> dict[str, Sequence[probes.Probe]]:
+        """Return the probes of the application's processes, by instance."""
+        return {name: peer_messages.probes_from_json(found) for name, found in self.described.items()}
 
     def check(self) -> None:
         """Raise an error if the application has exited on its own."""

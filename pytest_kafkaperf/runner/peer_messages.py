@@ -19,7 +19,7 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring import probes
 from pytest_kafkaperf.core.notices import Event, EventKind
 
-PROTOCOL = 6
+PROTOCOL = 7
 SOCKET = "KAFKAPERF_PEER_SOCKET"
 """Environment variable that contains the file descriptor of the peer's socket."""
 ORIGIN = "KAFKAPERF_PEER_ORIGIN"
@@ -104,7 +104,7 @@ def _container(name: str) -> Any:
 
 def events_from_json(rows: Sequence[Sequence[Any]]) -> list[Event]:
     """Return the events; each one was sent as a list of fields."""
-    return [Event(at_ns, EventKind(kind), subject, detail) for at_ns, kind, subject, detail in rows]
+    return [Event(at_ns, EventKind(kind), *others) for at_ns, kind, *others in rows]
 
 
 _FIELDS = ("bootstrap_servers", "brokers", "provider", "version", "facts", "metrics_urls")

@@ -63,7 +63,7 @@ class SharedClusters:
                 all_clusters.callback(stack.close)
 
     def restore(self) -> None:
-        """Restart the brokers of lasting clusters that were changed or lost, and stopped applications.
+        """Restart the brokers of lasting clusters that were changed or lost, and applications that a test changed.
 
         Raises:
             ClusterError: a broker or an application did not start.
@@ -74,8 +74,9 @@ class SharedClusters:
                 with self._stopwatch.measure(Span.START):
                     cluster.fleet.restore()
         for application in self._applications:  # before a test's own fixtures run, all applications have a wider scope
-            if application.pid is None and _is_reusable(application.cluster):  # otherwise, the cluster will be replaced
+            if not application.is_whole and _is_reusable(application.cluster):  # otherwise, it will be replaced
                 with self._stopwatch.measure(Span.SETUP):
+                    application.end()
                     application.launch()
 
     def own(self, spec: ClusterSpec, *, lasting: bool = False) -> Cluster:
@@ -190,10 +191,11 @@ class SharedClusters:
             UsageError: the application cannot be started.
 
         """
-        if str(application) in map(str, self.applications_on(application.cluster)):
-            raise UsageError(
-                f"kafka_app: {application} is already running; give this application another name with name='NAME'"
-            )
+        for other in self.applications_on(application.cluster):
+            if taken := application.names & other.names:
+                raise UsageError(
+                    f"kafka_app: {min(taken)} is already running; give this application another name with name='NAME'"
+                )
         application.side_by_side = self._applications
         with self._stopwatch.measure(Span.SETUP):
             self._applications.append(application.open())

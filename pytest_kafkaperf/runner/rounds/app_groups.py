@@ -222,18 +222,42 @@ def _recovered(
 ) -> dict[str, float]:
     """Return a group's recovery metrics, without `app.recovery` if its lag was not back in time."""
     at_ns, first, metrics = offsets.at_ns, window[0], {}
-    if events:  # the lag cannot be back before the application that started last has committed something
-        starts_ns = [event.at_ns for event in events if event.kind is EventKind.STARTED]
+    whole = [event for event in events if event.settled_ns is None]
+    if whole:  # the lag cannot be back before the application that started last has committed something
+        starts_ns = [event.at_ns for event in whole if event.kind is EventKind.STARTED]
         started_ns = max(starts_ns, default=at_ns[-1])
         since = int(np.searchsorted(at_ns, started_ns))
         moved = np.flatnonzero((offsets.committed[since:] != offsets.committed[since : since + 1]).any(axis=1))
         first = since + int(moved[0]) if moved.size else at_ns.size
         if moved.size:
             metrics["app.start"] = int(at_ns[first] - started_ns) / NS_PER_S
+    settled_ns = max((event.settled_ns for event in events if event.settled_ns is not None), default=None)
+    if settled_ns is not None:
+        first = max(first, _served_again(offsets, window, settled_ns, interval_s))
     if found := caught_up(offsets, window, begin_ns=begin_ns, first=first, interval_s=interval_s):
         metrics["app.recovery"], throughput = found
         metrics |= {} if throughput is None else {"app.recovery.throughput": throughput}
     return metrics
+
+
+def _served_again(offsets: GroupOffsets, window: tuple[int, int], settled_ns: int, interval_s: float) -> int:
+    """Return the first reading at which every partition is known to be processed after a change of the instances.
+
+    When some of an application's instances are lost, the others keep committing, so the lag grows only slowly. It
+    cannot be back to normal before every partition has a commit of a record that arrived after the change. Partitions
+    whose first such record arrived less than two commit intervals before the end of the window are left out. Returns
+    an index past the last reading if a partition is never processed again.
+    """
+    at_ns, (_, ended) = offsets.at_ns, window
+    since = int(np.searchsorted(at_ns, settled_ns))
+    if since >= ended:
+        return int(at_ns.size)
+    level = offsets.ends[since]
+    last = np.searchsorted(at_ns, at_ns[ended - 1] - round(2 * interval_s * NS_PER_S))
+    due = offsets.ends[max(since, int(last))] > level
+    served = np.maximum.accumulate(offsets.committed[since:], axis=0)[:, due] > level[due]
+    everywhere = np.flatnonzero(served.all(axis=1))
+    return since + int(everywhere[0]) if everywhere.size else int(at_ns.size)
 
 
 def _done(places: Int64s, offsets: GroupOffsets) -> tuple[Int64s, Int64s]:

@@ -290,14 +290,13 @@ def _consume_metrics(load: LoadReport, scenario: Scenario) -> dict[str, float]:
     consumed = load.consumed
     received = sum(part.received for part in consumed)
     last_ns = max((part.last_ns for part in consumed if part.last_ns is not None), default=None)
-    is_known = _clock_skew_s(consumed) is None
-    metrics = _latency_metrics("e2e.latency", merged([part.latency for part in consumed])) if is_known else {}
+    latency = _latency_metrics("e2e.latency", merged([part.latency for part in consumed]))
+    metrics = latency if _clock_skew_s(consumed) is None else {}
     if load.lag_max is not None and load.lag_end is not None:
         metrics |= {"lag.max": float(load.lag_max), "lag.end": float(load.lag_end)}
-    metrics["rebalance.pause"] = max(part.pause_ns for part in consumed) / NS_PER_S if consumed else 0.0
+    metrics["rebalance.pause"] = max((part.pause_ns for part in consumed), default=0) / NS_PER_S
     begin_ns = load.start_ns if scenario.consume == "live" else load.drain_ns
-    if last_ns is not None and begin_ns is not None and last_ns > begin_ns:
-        elapsed_s = (last_ns - begin_ns) / NS_PER_S
+    if last_ns is not None and begin_ns is not None and (elapsed_s := (last_ns - begin_ns) / NS_PER_S) > 0:
         metrics["consume.throughput"] = received / elapsed_s
         metrics["consume.bandwidth"] = sum(part.bytes for part in consumed) / elapsed_s
     return metrics

@@ -44,17 +44,17 @@ class App(Protocol):
     events: list[Event]
     """Application starts and stops that the test performed."""
 
-    def probes(self) -> Sequence[Probe]:
-        """Return the probes of the process; empty while it is stopped."""
+    def probes(self) -> Mapping[str, Sequence[Probe]]:
+        """Return the probes of each instance's process, by its name; empty while it is stopped."""
 
     def check(self) -> None:
-        """Raise `ApplicationError` if the application has exited on its own; cheap."""
+        """Raise `ApplicationError` if one of its processes has exited on its own; cheap."""
 
     def end(self) -> None:
-        """Stop the process."""
+        """Stop its processes."""
 
     def launch(self) -> None:
-        """Start the process and wait until it is ready; raises `ClusterError`."""
+        """Start its processes and wait until they are ready; raises `ClusterError`."""
 
     def start(self) -> None:
         """Do the same as a test action, which adds an event."""
@@ -105,7 +105,7 @@ class Side:
         """Return the probes of all running brokers and applications."""
         found = dict((self.cluster if self.brokers is None else self.brokers).probes())
         for app in self.apps:
-            found[ApplicationKey(str(app))] = app.probes()
+            found |= {ApplicationKey(instance): probes for instance, probes in app.probes().items()}
         return found
 
     def check_brokers(self) -> None:

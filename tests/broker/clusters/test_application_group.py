@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kafkaperf.clusters import application as applications
+from pytest_kafkaperf.clusters import membership
 from pytest_kafkaperf.clusters.admin.groups import Group, read_group
-from pytest_kafkaperf.clusters.application import Application, Recipe
+from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.clusters.recipe import Recipe
 from pytest_kafkaperf.core.errors import ApplicationError
+from tests.support import careful
 from tests.support.orphans import becomes
+from tests.support.patience import PATIENCE_S
 from tests.support.strangers import make_topic
 
 MEMBER = """
@@ -118,7 +121,7 @@ def test_a_stranger_that_joins_while_an_application_starts_stays_in_the_group(
     broker: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It looks like the application's own member; to remove it would interrupt somebody else's service."""
-    monkeypatch.setattr(applications, "_SESSION_TIMEOUT_S", 1)
+    monkeypatch.setattr(membership, "_SESSION_TIMEOUT_S", 1)
     make_topic(broker, "theirs")
     cluster = elsewhere(broker)
     command = [sys.executable, "-c", LATER + MEMBER, "theirs", "their-group"]
@@ -151,3 +154,28 @@ def test_a_group_has_no_dead_member_when_its_application_has_ended(
         assert (found.state, found.members) == ("Empty", {})
         application.launch()
         assert becomes(lambda: len(group_of(cluster, group).members) == 1)
+
+
+def test_instances_are_ready_when_the_group_has_all_of_them(broker: Cluster, tmp_path: Path) -> None:
+    """Even after one was killed, whose dead member counts until Kafka removes it, and with fewer partitions."""
+    make_topic(broker, "fleet-in", partitions=6)
+    make_topic(broker, "fleet-out")
+    command = ["python", careful.__file__, "fleet-in", "fleet-out", "fleet"]
+    fields = {"command": command, "instances": 3, "ready": "group:fleet", "timeout": f"{PATIENCE_S} s", "cwd": tmp_path}
+
+    def shares() -> tuple[str, dict[str, int]]:
+        found = group_of(broker, "fleet")
+        return found.state, {one.client_id: one.partitions for one in found.members.values()}
+
+    with Application(Recipe.of(fields), broker).open() as application:
+        assert shares() == ("Stable", {"fleet-0": 2, "fleet-1": 2, "fleet-2": 2})
+        application.kill(1)
+        application.start(1)  # the group waits for the dead member until its timeout
+        assert shares() == ("Stable", {"fleet-0": 2, "fleet-1": 2, "fleet-2": 2})
+        application.scale(8)
+        state, found = shares()
+        assert (state, sum(found.values()), sorted(found)) == ("Stable", 6, [f"fleet-{number}" for number in range(8)])
+        application.scale(1)
+        assert becomes(lambda: shares() == ("Stable", {"fleet-0": 6}))
+        application.end()
+        assert shares() == ("Empty", {})

@@ -12,10 +12,11 @@ import pytest
 from docker.errors import NotFound
 
 from pytest_kafkaperf.clusters.access.access import Access
-from pytest_kafkaperf.clusters.application import Application, Recipe
+from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.brokers import distribution
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.docker.daemon import connection, image_of
+from pytest_kafkaperf.clusters.recipe import Recipe
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError
 from tests.support.client_files import KEY, MADE
@@ -60,7 +61,7 @@ def test_it_gets_the_servers_the_side_and_what_is_given_and_nothing_of_this_mach
     script = 'env | grep -E "^(KAFKA|SHOP)" | sort; echo "$0"; ' + WAIT
     application = run(script, command=["sh", "-c", script, "{bootstrap_servers}"], env={"SHOP": "{side}.db"})
     lines = application.output.splitlines()
-    assert lines[0] == "KAFKAPERF_SIDE=test"
+    assert lines[:2] == ["KAFKAPERF_INSTANCE=0", "KAFKAPERF_SIDE=test"]
     assert {"KAFKA_BOOTSTRAP_SERVERS=127.0.0.1:1", "KAFKA_SECURITY_PROTOCOL=PLAINTEXT", "SHOP=test.db"} <= {*lines}
     assert not any("SHOP_OF" in line for line in lines)
     assert lines[-2:] == ["127.0.0.1:1", "ready"]
@@ -78,10 +79,10 @@ def test_it_is_stopped_in_order_and_started_again(run: Launch) -> None:
     """Each start is that of a new container, as after a deployment; its processor time and memory are read."""
     application = run(WAIT, name="shop")
     pid = application.pid
-    (probe,) = application.probes()
+    (probe,) = application.probes()["shop"]
     assert becomes(lambda: {"cpu_s", "memory_bytes"} <= {*probe.read()})
     application.stop()
-    assert (application.pid, list(application.probes())) == (None, [])
+    assert (application.pid, application.probes()) == (None, {"shop": []})
     application.check()  # stopped on purpose
     assert application.output == "ready\nended"
     application.start()
@@ -113,7 +114,7 @@ def test_the_end_of_a_running_one_is_an_error_with_its_last_lines(run: Launch) -
         return False
 
     assert becomes(has_ended)
-    assert application.section == ("shop (exited with status 3)", "ready\nno such table")
+    assert application.sections() == {"application shop": ("shop (exited with status 3)", "ready\nno such table")}
 
 
 def test_one_that_ends_before_it_is_ready_or_has_no_program_leaves_nothing(run: Launch) -> None:
@@ -132,7 +133,8 @@ def test_an_image_that_does_not_exist_is_named(run: Launch) -> None:
 
 PROGRAM = """
 import sys
-from pytest_kafkaperf.clusters.application import Application, Recipe
+from pytest_kafkaperf.clusters.application import Application
+from pytest_kafkaperf.clusters.recipe import Recipe
 from pytest_kafkaperf.clusters.cluster import Cluster
 
 recipe = Recipe.of({"image": sys.argv[1], "command": ["sh", "-c", sys.argv[2]], "ready": "line:ready"})

@@ -18,9 +18,10 @@ from aiokafka.protocol.admin import CreateAclsRequest
 from pytest_kafkaperf.clusters.admin.acls import Operation, Resource, refusal
 from pytest_kafkaperf.clusters.admin.admin import Admin
 from pytest_kafkaperf.clusters.admin.preflight import Preflight
-from pytest_kafkaperf.clusters.application import Application, Recipe
+from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
+from pytest_kafkaperf.clusters.recipe import Recipe
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenarios.scenario import Scenario

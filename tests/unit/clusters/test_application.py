@@ -17,11 +17,11 @@ from typing import Any
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters import application as applications
-from pytest_kafkaperf.clusters import child_process
+from pytest_kafkaperf.clusters import child_process, instance
 from pytest_kafkaperf.clusters.access.access import Access
-from pytest_kafkaperf.clusters.application import Application, Recipe
+from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.clusters.recipe import Recipe
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError, UsageError
 from tests.support.client_files import KEY, MADE
 from tests.support.orphans import becomes, ended, with_word
@@ -84,8 +84,8 @@ def test_it_gets_the_servers_the_side_and_what_is_given(
     own = {"SHOP": 7, "SHOP_DATA": "{side}.db", "SHOP_KAFKA": "{bootstrap_servers}"}
     application = run(program, "--at={bootstrap_servers}", env=own)
     assert application.output.splitlines()[:2] == [
-        "KAFKAPERF_SIDE=test KAFKA_BOOTSTRAP_SERVERS=127.0.0.1:1 KAFKA_SECURITY_PROTOCOL=PLAINTEXT SHOP=7 "
-        "SHOP_DATA=test.db SHOP_KAFKA=127.0.0.1:1",
+        "KAFKAPERF_INSTANCE=0 KAFKAPERF_SIDE=test KAFKA_BOOTSTRAP_SERVERS=127.0.0.1:1 "
+        "KAFKA_SECURITY_PROTOCOL=PLAINTEXT SHOP=7 SHOP_DATA=test.db SHOP_KAFKA=127.0.0.1:1",
         f"--at=127.0.0.1:1 {tmp_path}",
     ]
 
@@ -180,8 +180,8 @@ def test_the_end_of_a_running_one_is_an_error_with_its_last_lines(run: Launch) -
     assert len(text) < 40_000
     with pytest.raises(ApplicationError, match="exited with status 2"):
         application.check()  # every round of the run says so
-    assert application.section is not None
-    assert application.section[0].endswith("(exited with status 2)")
+    ((title, _),) = application.sections().values()
+    assert title.endswith("(exited with status 2)")
 
 
 def test_it_is_stopped_in_order_and_started_again(run: Launch, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_crash_leaves_it_no_time(run: Launch, tmp_path: Path) -> None:
 
 def test_one_that_ignores_sigterm_is_killed_with_its_children(run: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     """A child that is left behind would go on consuming in the next test."""
-    monkeypatch.setattr(applications, "STOP_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(instance, "STOP_TIMEOUT_S", 0.2)
     program = (
         "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)'], preexec_fn=lambda: "
@@ -232,7 +232,7 @@ def test_one_that_ignores_sigterm_is_killed_with_its_children(run: Launch, monke
 
 def test_it_starts_again_only_when_it_has_ended(run: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two instances at once would hide the outage that the test is about."""
-    monkeypatch.setattr(applications, "STOP_TIMEOUT_S", 1)
+    monkeypatch.setattr(instance, "STOP_TIMEOUT_S", 1)
     slow = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready'); time.sleep(3600)"
     application = run(slow)
     before = application.pid or 0
@@ -304,7 +304,7 @@ def test_one_that_is_stopped_while_it_starts_is_told_at_once(run: Launch) -> Non
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl")
 def test_children_that_nothing_collects_do_not_hold_up_its_end(run: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a container pytest may be the first process, and does not wait for the children of others."""
-    monkeypatch.setattr(applications, "STOP_TIMEOUT_S", 2 * PATIENCE_S)
+    monkeypatch.setattr(instance, "STOP_TIMEOUT_S", 2 * PATIENCE_S)
     program = (
         "import subprocess, sys, time; child = subprocess.Popen(['sleep', '3600']); print(child.pid); print('ready')"
     )
@@ -327,12 +327,12 @@ def test_its_children_end_with_it(run: Launch) -> None:
         "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)']).pid)"
     )
     application = run(f"{child}; {ON_SIGNAL.format(do='os.abort()')}; signal.pause()")
-    assert application.section is None or application.section[0].endswith("(running)")
+    assert all(title.endswith("(running)") for title, _ in application.sections().values())
     process = psutil.Process(application.pid)
     process.send_signal(signal.SIGUSR1)
     assert becomes(lambda: ended(process.pid))
-    assert application.section is not None
-    assert application.section[0].endswith("(ended by SIGABRT)")  # which leaves no child, either
+    ((title, _),) = application.sections().values()
+    assert title.endswith("(ended by SIGABRT)")  # which leaves no child, either
     assert becomes(lambda: ended(int(application.output.splitlines()[0])))
 
 
@@ -351,7 +351,8 @@ def test_a_new_start_forgets_what_it_wrote_before(run: Launch) -> None:
 PROGRAM = """
 import sys
 import threading
-from pytest_kafkaperf.clusters.application import Application, Recipe
+from pytest_kafkaperf.clusters.application import Application
+from pytest_kafkaperf.clusters.recipe import Recipe
 from pytest_kafkaperf.clusters.cluster import Cluster
 
 child = "import subprocess, sys, time; c = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)'])"

@@ -95,8 +95,7 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     ),
     Remark.NO_PAUSE: (
         {"group": "billing", "interval": Quantity(5, Unit.SECONDS)},
-        "the members of share group 'billing' share all partitions, so none of them waits for a rebalance, and there "
-        "is no app.rebalance.pause",
+        "members of share group 'billing' do not wait for rebalances, so there is no app.rebalance.pause",
     ),
     Remark.NEVER_READ: (UNREAD, "could not read broker 1 (Process): no answer"),
     Remark.SOMETIMES_UNREAD: (

@@ -16,8 +16,8 @@ from pydantic import BaseModel
 
 import pytest_kafkaperf
 from docs import generate
-from pytest_kafkaperf.clusters.application import Recipe
 from pytest_kafkaperf.clusters.monitoring.readings import Use
+from pytest_kafkaperf.clusters.recipe import Recipe
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.problems import ProblemKind

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.clusters.application import Application, Recipe
+from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.clusters.recipe import Recipe
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.environment import Part, differences
 from pytest_kafkaperf.core.errors import ScenarioError

@@ -14,6 +14,6 @@
 - encoder: encoding of batches and produce requests
 - decoder: decoding of fetched batches
 - consumer: consumers
-- membership: a consumer's commits and pauses in rebalances of its group
+- group_member: a consumer's commits and pauses in rebalances of its group
 - log_reader: log reader for audits
 """

@@ -57,7 +57,7 @@ from pytest_kafkaperf.load.engines.aiokafka.encoder import (
     encode_request,
     version_for,
 )
-from pytest_kafkaperf.load.engines.aiokafka.membership import Membership
+from pytest_kafkaperf.load.engines.aiokafka.group_member import GroupMember
 from pytest_kafkaperf.load.engines.aiokafka.sender import Accumulator, OnEnded, QueuedBatch, RequestHandler, Sender
 from pytest_kafkaperf.load.identity import NO_NONCE, Nonce
 from pytest_kafkaperf.load.schedule import REQUEST_TIMEOUT_S
@@ -102,7 +102,7 @@ def make_producer(
 
 def make_consumer(
     scenario: Scenario, topic: str, group: str, bootstrap_servers: str, client_config: dict[str, Any]
-) -> Membership:
+) -> GroupMember:
     """Create, but do not start, a consumer group member that reads new records and, optionally, existing ones."""
     defaults = {
         "heartbeat_interval_ms": _HEARTBEAT_MS,
@@ -118,7 +118,7 @@ def make_consumer(
         enable_auto_commit=False,
         isolation_level=scenario.isolation_level,
     )
-    member = Membership(consumer)
+    member = GroupMember(consumer)
     member.subscribe(topic)
     return member
 

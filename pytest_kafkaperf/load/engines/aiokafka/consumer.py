@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaError
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.clock import Stall, known_to_ns, now_ns
-from pytest_kafkaperf.load.engines.aiokafka.membership import Membership
+from pytest_kafkaperf.load.engines.aiokafka.group_member import GroupMember
 from pytest_kafkaperf.load.identity import Nonce, ReceivedBatch, RecordFilter, names_of, origin
 from pytest_kafkaperf.load.messages import Consumed
 from pytest_kafkaperf.load.recorder import Series
@@ -53,7 +53,7 @@ class Consumer:
 
     def __init__(
         self,
-        member: Membership,
+        member: GroupMember,
         scenario: Scenario,
         *,
         group: int,

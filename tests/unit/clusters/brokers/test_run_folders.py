@@ -16,16 +16,18 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pytest_kafkaperf.clusters.application import Application, Recipe
+from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.brokers.run_folders import is_alive, run_folder
 from pytest_kafkaperf.clusters.child_process import ChildProcess
 from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.clusters.recipe import Recipe
 from tests.support.orphans import becomes, with_word
 
 _NOBODY = 65534
 _APPLICATION = """
 import sys, tempfile
-from pytest_kafkaperf.clusters.application import Application, Recipe
+from pytest_kafkaperf.clusters.application import Application
+from pytest_kafkaperf.clusters.recipe import Recipe
 from pytest_kafkaperf.clusters.cluster import Cluster
 recipe = Recipe(command=("python", "-c", "print('up', flush=True); import time; time.sleep(60)"), ready="line:up")
 with Application(recipe, Cluster(bootstrap_servers="127.0.0.1:9", brokers=1)).open():

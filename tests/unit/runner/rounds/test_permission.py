@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.clusters.application import Application, Recipe
+from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.clusters.recipe import Recipe
 from pytest_kafkaperf.clusters.target import parse_servers
 from pytest_kafkaperf.core.errors import UnitError, UsageError
 from pytest_kafkaperf.core.spans import Stopwatch

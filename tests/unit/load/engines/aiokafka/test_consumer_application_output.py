@@ -14,7 +14,7 @@ from aiokafka.structs import TopicPartition
 from pytest_kafkaperf.load.clock import now_ns
 from pytest_kafkaperf.load.engines.aiokafka import consumer as consuming
 from pytest_kafkaperf.load.engines.aiokafka.consumer import Consumer
-from pytest_kafkaperf.load.engines.aiokafka.membership import Membership
+from pytest_kafkaperf.load.engines.aiokafka.group_member import GroupMember
 from pytest_kafkaperf.load.identity import ReceivedBatch, Tagger
 from pytest_kafkaperf.load.messages import Consumed
 from pytest_kafkaperf.load.recorder import Series
@@ -47,7 +47,7 @@ def received(folder: Path, polls: list[range], *, acknowledged: int, settled: in
         counters.write(0, Counter.SETTLED, settled)
         counters.all_produced(1)
         consumer = Consumer(
-            Membership(Application()),
+            GroupMember(Application()),
             scenario,
             group=0,
             nonce=NONCE,

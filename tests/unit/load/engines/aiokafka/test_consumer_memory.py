@@ -14,7 +14,7 @@ from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.load.clock import now_ns
 from pytest_kafkaperf.load.engines.aiokafka.consumer import Consumer
-from pytest_kafkaperf.load.engines.aiokafka.membership import Membership
+from pytest_kafkaperf.load.engines.aiokafka.group_member import GroupMember
 from pytest_kafkaperf.load.identity import ReceivedBatch, Tagger
 from pytest_kafkaperf.load.recorder import Series
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters
@@ -54,7 +54,7 @@ def test_records_of_an_application_take_two_bits(tmp_path: Path) -> None:
     scenario, nonce = Scenario.of(fields), (1 << 60, 1 << 61)
     with SharedCounters.create(tmp_path / "counters", 1) as counters:
         consumer = Consumer(
-            Membership(Application([Tagger(nonce, producer=number) for number in (0, 1)], counters)),
+            GroupMember(Application([Tagger(nonce, producer=number) for number in (0, 1)], counters)),
             scenario,
             group=0,
             nonce=nonce,

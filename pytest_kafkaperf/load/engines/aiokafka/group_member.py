@@ -19,7 +19,7 @@ _COMMIT_TIMEOUT_S = 2
 """Time limit for a commit, during which the group waits for this member."""
 
 
-class Membership(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka ships no types
+class GroupMember(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka ships no types
     """The membership of one consumer, which calls it when it gives up its partitions, and when it gets others."""
 
     def __init__(self, client: Any) -> None:
