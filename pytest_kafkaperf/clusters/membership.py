@@ -30,6 +30,8 @@ class Membership:
         """Ids of the members that the group had before any instance of the application started."""
         self._own: set[str] = set()
         """Ids of the application's members."""
+        self._dead: frozenset[str] = frozenset()
+        """Ids of its members from before it was stopped, which Kafka may still count."""
 
     def begin(self, *, first: bool) -> frozenset[str]:
         """Return the ids of the group's members before a start; with `first`, none of them is the application's.
@@ -40,7 +42,8 @@ class Membership:
         """
         before = frozenset(self._look().members)
         if first:
-            self._others = before
+            self._dead |= self._own
+            self._others = before - self._dead
         return before
 
     def missing(self, before: frozenset[str], started: int) -> tuple[str | None, Sequence[Member], int]:
@@ -58,7 +61,7 @@ class Membership:
         members = group.members
         new = members.keys() - before
         # Other members may belong to a process whose exit Kafka has not detected yet.
-        own = members.keys() - self._others
+        own = members.keys() - self._others - self._dead
         self._own = {name for name in own if members[name].partitions or started > 1}
         is_working = any(members[name].partitions for name in self._own)
         if group.state != "Stable" or len(new) < started or not is_working:
@@ -81,7 +84,7 @@ class Membership:
         Another application may have joined the group while this one was starting. Because that application's member
         looks like one of ours, members are removed only on the plugin's own brokers.
         """
-        own, self._own = self._own, set()
+        own, self._own, self._dead = self._own | self._dead, set(), frozenset()
         if not own:
             return
         with contextlib.suppress(ClusterError):  # Kafka removes them later

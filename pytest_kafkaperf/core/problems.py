@@ -115,8 +115,8 @@ class Cause(Enum):
             "cannot be assigned to them"
         ),
         (
-            "make identities unique, for example with key='sequential' and identify='key', or with a payload function "
-            "that uses its index"
+            "make identities unique, for example with a payload function that puts its whole index into the record, or "
+            "with key='sequential' and identify='key' if the application keeps the key"
         ),
     )
     TOO_MANY_IDENTITIES = (

@@ -3,6 +3,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
@@ -12,6 +14,7 @@ import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
@@ -23,6 +26,7 @@ import org.apache.kafka.streams.processor.api.Record;
 public class GroupSink {
     private static final Duration POLL = Duration.ofMillis(10);
     private static long delayNs;
+    private static final CountDownLatch closed = new CountDownLatch(1);
     private static long doneNs;
 
     public static void main(String[] given) throws Exception {
@@ -53,12 +57,25 @@ public class GroupSink {
         }
     }
 
+    /** Interrupt the consumer at SIGTERM, and wait until it has left its group. */
+    private static void closing(Runnable wakeup) {
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            wakeup.run();
+            try {
+                closed.await(5, TimeUnit.SECONDS);
+            } catch (InterruptedException error) {
+                Thread.currentThread().interrupt();
+            }
+        }));
+    }
+
     private static void consume(Properties properties, String topic, String group, long commitMs, String protocol) {
         properties.put("group.id", group);
         properties.put("group.protocol", protocol);
         properties.put("enable.auto.commit", "false");
         properties.put("auto.offset.reset", "earliest");
         try (var consumer = new KafkaConsumer<>(properties, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            closing(consumer::wakeup);
             consumer.subscribe(List.of(topic));
             Map<TopicPartition, OffsetAndMetadata> done = new HashMap<>();
             long nextMs = System.currentTimeMillis() + commitMs;
@@ -78,6 +95,8 @@ public class GroupSink {
                     nextMs = System.currentTimeMillis() + commitMs;
                 }
             }
+        } catch (WakeupException error) {
+            closed.countDown();
         }
     }
 
@@ -92,6 +111,7 @@ public class GroupSink {
         properties.put("share.acknowledgement.mode", "explicit");
         try (var consumer =
                 new KafkaShareConsumer<>(properties, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            closing(consumer::wakeup);
             consumer.subscribe(List.of(topic));
             long nextMs = System.currentTimeMillis() + commitMs;
             while (true) {
@@ -108,6 +128,8 @@ public class GroupSink {
                     nextMs = System.currentTimeMillis() + commitMs;
                 }
             }
+        } catch (WakeupException error) {
+            closed.countDown();
         }
     }
 

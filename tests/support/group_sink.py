@@ -7,15 +7,17 @@ Run as a script: `group_sink.py classic|consumer TOPIC GROUP MILLISECONDS_PER_RE
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
+from typing import Any
 
 POLL_S = 0.01
 
 
 def serve(protocol: str, topic: str, group: str, delay_s: float, commit_s: float) -> None:
-    """Take records one after the other, without an end."""
-    from confluent_kafka import Consumer, TopicPartition  # noqa: PLC0415 - not needed by tests that start it
+    """Take records one after the other until SIGTERM."""
+    from confluent_kafka import Consumer  # noqa: PLC0415 - not needed by tests that start it
 
     consumer = Consumer(
         {
@@ -28,6 +30,17 @@ def serve(protocol: str, topic: str, group: str, delay_s: float, commit_s: float
         }
     )
     consumer.subscribe([topic])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    try:
+        take(consumer, topic, delay_s, commit_s)
+    finally:
+        consumer.close()  # leaves the group
+
+
+def take(consumer: Any, topic: str, delay_s: float, commit_s: float) -> None:
+    """Take records, and commit what is done at an interval."""
+    from confluent_kafka import TopicPartition  # noqa: PLC0415 - as above
+
     done: dict[int, int] = {}
     free_s = 0.0
     next_s = time.time() + commit_s
@@ -46,5 +59,5 @@ def serve(protocol: str, topic: str, group: str, delay_s: float, commit_s: float
 
 
 if __name__ == "__main__":
-    _, *names, delay_ms, commit_ms = sys.argv
-    serve(*names, float(delay_ms) / 1000, float(commit_ms) / 1000)
+    _, protocol_name, topic_name, group_name, delay_ms, commit_ms = sys.argv
+    serve(protocol_name, topic_name, group_name, float(delay_ms) / 1000, float(commit_ms) / 1000)
