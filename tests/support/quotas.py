@@ -8,8 +8,10 @@ from contextlib import contextmanager
 
 from pytest_kafkaperf.clusters.brokers import distribution, java
 from pytest_kafkaperf.clusters.cluster import Cluster
-from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from tests.support.patience import PATIENCE_S
+
+_TOOL_VERSION = "4.3.1"
+"""The last version whose brokers have `kafka-configs` among their jars; it works with newer and older brokers."""
 
 
 @contextmanager
@@ -24,7 +26,7 @@ def quota(cluster: Cluster, **rates: int) -> Iterator[None]:
 
 def _configure(cluster: Cluster, *change: str) -> None:
     runtime = java.find()
-    kafka = distribution.installed(DEFAULT_VERSION, java=runtime, cache=distribution.cache_folder())
+    kafka = distribution.installed(_TOOL_VERSION, java=runtime, cache=distribution.cache_folder())
     command = [str(runtime.path), "-cp", ":".join(map(str, kafka.classpath)), "kafka.admin.ConfigCommand"]
     command += ["--bootstrap-server", cluster.bootstrap_servers, "--alter", "--entity-type", "clients"]
     subprocess.run([*command, "--entity-default", *change], check=True, timeout=PATIENCE_S, capture_output=True)
