@@ -56,7 +56,7 @@ def test_a_fleet_that_loses_an_instance_loses_no_record(billing: Project, on_bro
     """The others take over after the timeout of its membership, and the report shows when and how long."""
     actions = f'kafka_perf.at("{KILLED_S:g} s", service.kill, 1)'
     limits = ', "app.recovery <= 1 min", "app.cpu <= 2 cores"'
-    run = billing.test(perf_test(actions, duration_s=20, limits=limits)).run(on_broker)
+    run = billing.test(perf_test(actions, duration_s=20, limits=limits)).run(on_broker, "-v")
     assert run.verdicts == {"test_billing": "PASSED"}, run.out
     (test,) = run.report["tests"]
     metrics = {name: one["value"] for name, one in test["metrics"].items()}
