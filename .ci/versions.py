@@ -5,7 +5,7 @@
     python .ci/versions.py --write ...     and write what came of it to .ci/versions.json, for docs/generate.py
     python .ci/versions.py --list          their names, one a line
 
-Each runs the tests of `TESTS` on brokers of that version, which takes two or three minutes on two cores.
+Each runs the tests of `TESTS` on brokers of that version, which takes three or four minutes on two cores.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def attempt(version: str) -> Row:
     begun_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kafkaperf-versions-") as folder:
         report = Path(folder, "junit.xml")
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "3", "--dist", "worksteal"]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "worksteal"]
         try:
             done = subprocess.run(
                 [*command, f"--junitxml={report}", *TESTS],

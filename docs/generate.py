@@ -348,7 +348,7 @@ def _supported() -> str:
     """Return the table of versions: those of packages from pyproject.toml, others from the code that decides them."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
-    ranges = dict(re.match(r"([\w-]+)(?:\[.*\])?([^;]*)", one).groups() for one in wanted)  # type: ignore[union-attr]
+    ranges = dict(re.match(r"([\w-]+)(?:\[.*\])?([^;]*)", one).groups() for one in wanted)  # type: ignore[union-attr,misc]
     pythons = [name.rpartition(" ")[2] for name in project["classifiers"] if re.search(r"Python :: 3\.", name)]
     mechanisms = ", ".join(f"`{name}`" for name in typing.get_args(Mechanism))
     packages = (
@@ -366,7 +366,7 @@ def _supported() -> str:
         (
             "Kafka, `local`",
             f"{'.'.join(map(str, OLDEST_VERSION))} and newer",
-            f"tested: 3.9.1, 4.0.1, 4.1.1, 4.2.1 and the default, {DEFAULT_VERSION}",
+            f"tested: {', '.join(_tested_versions())} and the default, {DEFAULT_VERSION}",
         ),
         ("Kafka, `docker`", "`apache/kafka`, `confluentinc/cp-kafka`", "images that read `KAFKA_*` variables"),
         ("Kafka, external", "the same versions", "older versions and managed services: expected"),
@@ -379,6 +379,31 @@ def _supported() -> str:
         ("CI", "any", "annotations and summaries on GitHub, metrics on GitLab, JUnit everywhere"),
     ]
     return _table(("", "supported", "remarks"), rows)
+
+
+def _tested_versions() -> list[str]:
+    """Return the versions other than the default one of which no test failed in the last run of `.ci/versions.py`."""
+    return [one["version"] for one in _results() if not one["failed"] and one["version"] != DEFAULT_VERSION]
+
+
+def _kafka_versions() -> str:
+    """Return the table of Kafka's versions, by the results of `.ci/versions.py` and the pins."""
+    pinned = list(json.loads((ROOT / "pytest_kafkaperf/clusters/brokers/pins.json").read_text("ascii"))["storage"])
+    rows = [_version_row(one, pinned) for one in _results()]
+    return _table(("version", "last tested", "tests", "other trusted releases"), rows)
+
+
+def _version_row(one: Mapping[str, Any], pinned: Sequence[str]) -> Sequence[str]:
+    version, minor = one["version"], one["version"].rpartition(".")[0]
+    others = [each for each in pinned if each != version and each.rpartition(".")[0] == minor]
+    parts = [f"{one[kind]} {kind}" for kind in ("passed", "failed", "skipped") if one[kind]]
+    name = f"{version} (default)" if version == DEFAULT_VERSION else version
+    return name, one["day"], ", ".join(parts), ", ".join(others)
+
+
+def _results() -> list[dict[str, Any]]:
+    results: list[dict[str, Any]] = json.loads((ROOT / ".ci/versions.json").read_text(encoding="ascii"))
+    return results
 
 
 _LOWEST_AND_NEWEST = "tested: the lowest and the newest supported version"
@@ -479,6 +504,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "baseline": _baseline,
     "report": _report,
     "supported": _supported,
+    "kafka-versions": _kafka_versions,
     "command": _command,
 }
 """The generated blocks, by name."""
