@@ -564,7 +564,7 @@ def test_metrics_are_those_that_the_scenario_can_measure() -> None:
     everything = [name for name in always if not name.startswith(("catchup", "app.output_ratio", "app.dead_letter"))]
     every = [name for name in everything if not name.startswith("app.")]
     few = [name for name in every if name.endswith("p99.99")]
-    consuming = [name for name in every if name.split(".")[0] in ("consume", "e2e", "lag")]
+    consuming = [name for name in every if name.split(".")[0] in ("consume", "e2e", "lag", "rebalance")]
     live = [name for name in every if name.split(".")[0] in ("e2e", "lag")]
     delays = [name for name in every if name.startswith("produce.delay")]
     measured = {
