@@ -96,7 +96,7 @@ async def describe_group(client: Any, group: str, *, expected: Protocol = Protoc
         KafkaError: such as GroupAuthorizationFailedError.
 
     """
-    unsupported = []
+    unsupported, operations = [], None
     for protocol in sorted(Protocol, key=lambda one: one is not expected):
         request = _DescribeGroups(group) if protocol is Protocol.CLASSIC else _description(protocol, group)
         try:
@@ -109,9 +109,10 @@ async def describe_group(client: Any, group: str, *, expected: Protocol = Protoc
             found = _classic(answer) if protocol is Protocol.CLASSIC else _described(protocol, answer)
             if found.state != "Dead":
                 return found
+            operations = found.operations
         elif error is not kafka_errors.GroupIdNotFound:
             raise error
-    return Group(unsupported=tuple(unsupported))
+    return Group(operations=operations, unsupported=tuple(unsupported))
 
 
 def _classic(answer: Any) -> Group:

@@ -165,12 +165,14 @@ class Layout:
         shutil.rmtree(home, ignore_errors=True)
         (home / "tmp").mkdir(parents=True)
         folders = [logs / f"broker-{node.id}" for logs in self.logs] or [home / "data"]
-        for data in folders:
+        for number, data in enumerate(folders):
             shutil.rmtree(data, ignore_errors=True)
-            data.mkdir(parents=True)
+            if number == 0:
+                self.kafka.copy_storage(data)  # with the metadata log, which Kafka 4.4 refuses in other folders
+            else:
+                data.mkdir(parents=True)
             meta = {"version": "1", "cluster.id": cluster_id, "node.id": str(node.id), "directory.id": new_uuid()}
             _write(data / "meta.properties", meta)
-        self.kafka.copy_storage(folders[0])  # where the metadata log is; Kafka 4.4 refuses it anywhere else
         keystore = home / _KEYSTORE
         if self.security.keystore is not None:
             keystore.touch(mode=0o600)
