@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -109,10 +110,19 @@ def test_it_is_ready_when_all_instances_are(shop: Launch) -> None:
     assert all(ended(int(word)) for word in written if word.isdecimal())
 
 
+def free_ports(count: int) -> int:
+    """Return a number that becomes a free port with each of this many digits, outside of the range for clients."""
+    for base in range(1100 + os.getpid() % 1000, 3200):  # tests that run at the same time begin elsewhere
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            for number in range(count):
+                stack.enter_context(socket.create_server(("127.0.0.1", int(f"{base}{number}"))))
+            return base
+    raise AssertionError("no ports are free")
+
+
 def test_ports_of_all_instances_make_it_ready(shop: Launch) -> None:
     """Each has the port in which its number is."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        base = server.getsockname()[1] // 10
+    base = free_ports(3)
     listen = "import socket, sys, time; server = socket.create_server(('127.0.0.1', int(sys.argv[1])));"
     application = shop(f"{listen} time.sleep({ENDLESS_S})", f"{base}{{instance}}", ready=f"port:{base}{{instance}}")
     assert None not in pids(application)
