@@ -1,7 +1,6 @@
 """An application that takes a known time for each record and commits at a known interval, by librdkafka.
 
 Run as a script: `group_sink.py classic|consumer TOPIC GROUP MILLISECONDS_PER_RECORD COMMIT_INTERVAL_MS`.
-`GroupSink.java` does the same with Java's clients, in share groups and with Kafka Streams as well.
 """
 
 from __future__ import annotations
