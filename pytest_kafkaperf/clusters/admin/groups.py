@@ -90,18 +90,23 @@ class _DescribeGroups(api.Request[_DescribeGroupsStruct]):  # type: ignore[misc]
         return request_struct_class([self._group], True)
 
 
-async def describe_group(client: Any, group: str, *, expected: Protocol = Protocol.CLASSIC) -> Group:
+async def describe_group(
+    client: Any, group: str, *, expected: Protocol = Protocol.CLASSIC, known: dict[str, int] | None = None
+) -> Group:
     """Query a group's coordinator, whatever the group's protocol is; `expected` is asked for first.
+
+    `known` contains coordinators by group, as in `ask_coordinator`.
 
     Raises:
         KafkaError: such as GroupAuthorizationFailedError.
 
     """
     unsupported, operations = [], None
+    known = {} if known is None else known
     for protocol in sorted(Protocol, key=lambda one: one is not expected):
         request = _DescribeGroups(group) if protocol is Protocol.CLASSIC else _description(protocol, group)
         try:
-            error, answer = await ask_coordinator(client, group, 0, request)
+            error, answer = await ask_coordinator(client, group, 0, request, known)
         except kafka_errors.IncompatibleBrokerVersion:
             error = kafka_errors.UnsupportedVersionError
         if error is kafka_errors.UnsupportedVersionError:
@@ -135,12 +140,7 @@ _DESCRIPTIONS = {
 
 def _description(protocol: Protocol, group: str) -> SchemaRequest:
     name, versions = _DESCRIPTIONS[protocol]
-    body = f"{name.title().replace('_', '')}Request"
-    return SchemaRequest(
-        name,
-        versions,
-        lambda schema: getattr(schema, body)(group_ids=(group,), include_authorized_operations=True),
-    )
+    return SchemaRequest(name, versions, lambda _: {"group_ids": (group,), "include_authorized_operations": True})
 
 
 def _described(protocol: Protocol, response: Any) -> Group:
@@ -216,37 +216,28 @@ _LEAVE = -1
 
 async def remove_members(client: Any, group: str, members: Collection[str] | None = None) -> None:
     """Remove members (None: all) whose processes have ended from a group; Kafka counts them for up to a minute."""
-    found = await describe_group(client, group)
+    known: dict[str, int] = {}
+    found = await describe_group(client, group, known=known)
     for member in found.members if members is None else members:
         request = _departure(found.protocol, group, member)
         if request is not None:
-            await ask_coordinator(client, group, 0, request)
+            await ask_coordinator(client, group, 0, request, known)
 
 
 def _departure(protocol: Protocol | None, group: str, member: str) -> Any:
     """Return the request by which a member leaves a group; None if there is no such group."""
-    known = {"group_id": group, "member_id": member, "member_epoch": _LEAVE}
+    fields = {"group_id": group, "member_id": member, "member_epoch": _LEAVE}
     match protocol:
         case Protocol.CLASSIC:
             return membership.LeaveGroupRequest(group, member)
         case Protocol.CONSUMER:
-            return SchemaRequest(
-                "consumer_group_heartbeat",
-                (0, 1),
-                lambda schema: schema.ConsumerGroupHeartbeatRequest(**known, topic_partitions=None),
-            )
+            return SchemaRequest("consumer_group_heartbeat", (0, 1), lambda _: {**fields, "topic_partitions": None})
         case Protocol.SHARE:
-            return SchemaRequest(
-                "share_group_heartbeat", (1,), lambda schema: schema.ShareGroupHeartbeatRequest(**known)
-            )
+            return SchemaRequest("share_group_heartbeat", (1,), lambda _: fields)
         case Protocol.STREAMS:
             unchanged = ("active_tasks", "standby_tasks", "warmup_tasks", "client_tags", "task_offsets")
-            rest = dict.fromkeys((*unchanged, "task_end_offsets"))
-            return SchemaRequest(
-                "streams_group_heartbeat",
-                (0,),
-                lambda schema: schema.StreamsGroupHeartbeatRequest(**known, endpoint_information_epoch=0, **rest),
-            )
+            rest = {"endpoint_information_epoch": 0, **dict.fromkeys((*unchanged, "task_end_offsets"))}
+            return SchemaRequest("streams_group_heartbeat", (0,), lambda _: {**fields, **rest})
     return None
 
 
@@ -262,14 +253,14 @@ def offsets_request(protocol: Protocol | None, group: str, topic: str, partition
     return SchemaRequest(
         "describe_share_group_offsets",
         (0, 1),
-        lambda schema: schema.DescribeShareGroupOffsetsRequest(
-            groups=(
+        lambda schema: {
+            "groups": (
                 schema.DescribeShareGroupOffsetsRequestGroup(
                     group_id=group,
                     topics=(schema.DescribeShareGroupOffsetsRequestTopic(topic_name=topic, partitions=numbers),),
                 ),
             )
-        ),
+        },
     )
 
 

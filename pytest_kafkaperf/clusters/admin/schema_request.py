@@ -17,14 +17,14 @@ from aiokafka.protocol.api import RequestHeader_v1, RequestHeader_v2, ResponseHe
 class SchemaRequest:
     """A request, sent in the newest version that the broker supports. The response is kio's object of this version."""
 
-    def __init__(self, name: str, versions: Sequence[int], build: Callable[[ModuleType], Any]) -> None:
-        """Take kio's name of the API, its versions, oldest first, and a function that builds the request.
+    def __init__(self, name: str, versions: Sequence[int], fields: Callable[[ModuleType], Mapping[str, Any]]) -> None:
+        """Take kio's name of the API, its versions, oldest first, and a function that returns the request's fields.
 
         The function receives kio's module for the chosen version. kio is imported only then, as that takes 0.1 s.
         """
         self._name = name
         self._versions = versions
-        self._build = build
+        self._fields = fields
 
     def prepare(self, supported: Mapping[int, tuple[int, int]]) -> _Message:
         """Return the message to send, given the broker's range of versions for each API; called by aiokafka.
@@ -37,7 +37,8 @@ class SchemaRequest:
         from kio.static.constants import EntityType  # noqa: PLC0415
 
         for version in reversed(self._versions):
-            body = self._build(load_entity_module(self._name, version, EntityType.request))
+            schema = load_entity_module(self._name, version, EntityType.request)
+            body = getattr(schema, f"{self}Request")(**self._fields(schema))
             lowest, highest = supported.get(body.__api_key__, (0, -1))
             if lowest <= version <= highest:
                 return _Message(body)

@@ -142,23 +142,33 @@ TRANSIENT: tuple[type[Exception], ...] = (
 """Errors that indicate that a coordinator will soon be available."""
 
 
-async def ask_coordinator(client: Any, key: str, kind: int, request: Any) -> tuple[type[Exception], Any]:
+async def ask_coordinator(
+    client: Any, key: str, kind: int, request: Any, known: dict[str, int] | None = None
+) -> tuple[type[Exception], Any]:
     """Send a request to the coordinator of a group (kind 0) or transactional id (kind 1).
+
+    `known` contains coordinators by key from earlier requests. It is updated, so that later ones need no lookup.
 
     Returns:
         The error (including one in the response) or `NoError`, and the response or None.
 
     """
+    known = {} if known is None else known
     deadline = time.monotonic() + _COORDINATOR_S
     while True:
-        found = await client.send(client.get_random_node(), coordination.FindCoordinatorRequest(key, kind))
-        error = kafka_errors.for_code(found.error_code)
         answer = None
-        if error is kafka_errors.NoError:
+        if key not in known:
+            found = await client.send(client.get_random_node(), coordination.FindCoordinatorRequest(key, kind))
+            error = kafka_errors.for_code(found.error_code)
+            if error is kafka_errors.NoError:
+                known[key] = found.coordinator_id
+        if key in known:
             error = kafka_errors.GroupCoordinatorNotAvailableError
             with contextlib.suppress(kafka_errors.NodeNotReadyError, kafka_errors.KafkaConnectionError):
-                answer = await client.send(found.coordinator_id, request)
+                answer = await client.send(known[key], request)
                 error = kafka_errors.for_code(_code_of(answer))
+        if error in TRANSIENT:
+            known.pop(key, None)  # the coordinator may have moved
         if error not in TRANSIENT or time.monotonic() > deadline:
             return error, answer
         await asyncio.sleep(_TICK_S)

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from aiokafka.client import AIOKafkaClient, CoordinationType
+from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError, LeaderNotAvailableError, UnknownTopicOrPartitionError, for_code
 from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.structs import TopicPartition
@@ -370,10 +370,8 @@ class GroupWatcher(ClientWatcher):
             self._readings[group].append((at_ns, committed, ends))
 
     async def _committed(self, client: Any, group: str) -> list[int]:
-        if group not in self._coordinators:
-            self._coordinators[group] = await client.coordinator_lookup(CoordinationType.GROUP, group)
         log = self._rebalances[group]
-        described = await describe_group(client, group, expected=log.protocol)
+        described = await describe_group(client, group, expected=log.protocol, known=self._coordinators)
         log.see(described, time.monotonic_ns())
         protocol = described.protocol
         ends = await self._ends(client) if protocol is Protocol.SHARE else ()

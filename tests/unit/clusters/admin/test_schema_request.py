@@ -23,7 +23,7 @@ def request() -> SchemaRequest:
     return SchemaRequest(
         "consumer_group_describe",
         (0, 1),
-        lambda schema: schema.ConsumerGroupDescribeRequest(group_ids=("g",), include_authorized_operations=True),
+        lambda _: {"group_ids": ("g",), "include_authorized_operations": True},
     )
 
 
