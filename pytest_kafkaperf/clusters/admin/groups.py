@@ -121,6 +121,21 @@ async def describe_group(
     return Group(operations=operations, unsupported=tuple(unsupported))
 
 
+async def permitted_operations(client: Any, group: str) -> frozenset[Operation] | None:
+    """Return what this client may do with a group of the classic protocol, which does not have to exist.
+
+    None if the cluster does not report it.
+
+    Raises:
+        KafkaError: such as GroupAuthorizationFailedError.
+
+    """
+    error, answer = await ask_coordinator(client, group, 0, _DescribeGroups(group))
+    if error is not kafka_errors.NoError:
+        raise error
+    return _classic(answer).operations
+
+
 def _classic(answer: Any) -> Group:
     _, _, state, _, _, members, operations = answer.groups[0]
     found = {

@@ -18,14 +18,14 @@ from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.admin.acls import Operation, Resource, refusal
 from pytest_kafkaperf.clusters.admin.admin import transaction_timeout_ms, visible_groups, visible_topics
 from pytest_kafkaperf.clusters.admin.connection import call, connected
-from pytest_kafkaperf.clusters.admin.groups import describe_group, unsupported_protocols
+from pytest_kafkaperf.clusters.admin.groups import describe_group, permitted_operations, unsupported_protocols
 from pytest_kafkaperf.clusters.admin.run_names import PREFIX, prefix_of
 from pytest_kafkaperf.clusters.admin.wire import DescribeTopic, TopicMetadata, ask_coordinator
 from pytest_kafkaperf.core.errors import ClusterError, nearest, suggestion
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
-TIMEOUT_S = 10
-"""Combined timeout for all requests in one call."""
+TIMEOUT_S = 30
+"""Combined timeout for all requests in one call, each of which may wait for a coordinator on new brokers."""
 
 _UNKNOWN_TOPIC_TIMEOUT_S = 2
 """Time to wait for a topic that is unknown to a broker, because another broker may have just created it."""
@@ -155,7 +155,7 @@ class Preflight:
     async def _group_problems(self, client: Any, group: str) -> list[str]:
         needed = {Operation.READ, Operation.DELETE}
         try:
-            operations = (await describe_group(client, group)).operations
+            operations = await permitted_operations(client, group)
         except kafka_errors.GroupAuthorizationFailedError:
             operations = frozenset()
         except kafka_errors.KafkaError:
