@@ -44,6 +44,7 @@ def _hide_fields_in_tracebacks(cls: type[_T]) -> type[_T]:
         if problem is not None:
             fields.clear()
             object.__setattr__(self, "client_config", {})
+            object.__setattr__(self, "token", None)
             raise UsageError(problem)
 
     cls.__init__ = initialised  # type: ignore[assignment, method-assign]
@@ -66,6 +67,9 @@ class Cluster:
     client_config: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments for aiokafka clients, without the servers. A fixture that creates a `Cluster` can also use the
     Java client's names (`security.protocol`, ...)."""
+    token: Callable[[], object] | None = field(default=None, repr=False, compare=False)
+    """Function that returns an access token for OAUTHBEARER, as text or as a pair of the text and its expiry in
+    milliseconds since 1970. It runs only in pytest's own process, and again before a token expires."""
     access: Access = field(default_factory=Access, repr=False, compare=False)
     """The same settings as a value that can be sent to other processes; read from `client_config` by default."""
     facts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -87,8 +91,11 @@ class Cluster:
         if not isinstance(self.client_config, Mapping):
             given = f"Cluster(client_config=...) is a {type(self.client_config).__name__}"
             raise UsageError(f"{given}; must be a dict, such as {{'security.protocol': 'SSL'}}")
-        if self.client_config and self.access == Access():
-            access = read_access(self.client_config, origin="client_config", folder=Path.cwd())
+        if self.token is not None and not callable(self.token):
+            given = f"Cluster(token=...) is a {type(self.token).__name__}"
+            raise UsageError(f"{given}; must be a function that returns an access token")
+        if (self.client_config or self.token) and self.access == Access():
+            access = read_access(self.client_config, origin="client_config", folder=Path.cwd(), token=self.token)
             object.__setattr__(self, "access", access)
         object.__setattr__(self, "client_config", self.access.arguments())
 
@@ -164,7 +171,7 @@ class Cluster:
         return self.fleet
 
 
-_OPTIONAL_ATTRIBUTES = ("client_config", "brokers", "version")
+_OPTIONAL_ATTRIBUTES = ("client_config", "brokers", "version", "token")
 
 
 def as_cluster(given: object) -> Cluster:
@@ -172,8 +179,8 @@ def as_cluster(given: object) -> Cluster:
 
     Args:
         given: a `Cluster`, the text `HOST:PORT`, a started testcontainers `KafkaContainer` or another object with
-            `get_bootstrap_server()`, or an object with `bootstrap_servers`. Objects may have `client_config`, `brokers`
-            and `version`.
+            `get_bootstrap_server()`, or an object with `bootstrap_servers`. Objects may have `client_config`,
+            `brokers`, `version` and `token`.
 
     Raises:
         UsageError: `given` is none of these.

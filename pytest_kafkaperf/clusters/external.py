@@ -31,6 +31,7 @@ def reach(
     """
     bootstrap_servers = ",".join(servers)
     access = Access() if client_properties is None else read_client_properties(client_properties)
+    access.log_in()
     try:
         brokers = wait_reachable(bootstrap_servers, access, brokers=spec.brokers, timeout_s=timeout_s)
     except NotReadyError as error:

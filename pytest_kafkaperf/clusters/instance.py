@@ -147,21 +147,16 @@ class Instance:
         return text.replace("{instance}", str(self.number))
 
     def _environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment variables, including the paths of certificates."""
+        """Write certificates and access tokens to files in a private folder, and return the environment variables."""
         access = self._cluster.access
         own = {
             "KAFKA_BOOTSTRAP_SERVERS": self._cluster.bootstrap_servers,
             **access.variables(),
+            **access.write_files(self._folder),
             "KAFKAPERF_SIDE": self._side,
             "KAFKAPERF_INSTANCE": str(self.number),
             "PYTHONUNBUFFERED": "1",  # a killed process's buffered output would be lost
         }
-        key = None if access.key is None else access.key.get_secret_value()
-        for name, text in (("CA", access.trusted), ("CERTIFICATE", access.certificate), ("KEY", key)):
-            path = self._folder / f"{name.lower()}.pem"
-            own[f"KAFKA_SSL_{name}_FILE"] = None if text is None else str(path)
-            if text is not None and not path.exists():  # other instances may be reading it
-                path.write_text(text, encoding="ascii")
         # The user's variables may be for another cluster.
         given = {name: text for name, text in inherited.items() if name not in own}
         return given | {name: text for name, text in own.items() if text is not None}

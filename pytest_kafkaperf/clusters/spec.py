@@ -82,7 +82,7 @@ class ClusterSpec(MarkerFields):
     version becomes its tag. None for `apache/kafka`."""
     config: Config = Field(default_factory=dict)
     """Broker properties, under their names in Kafka; they override the provider's defaults."""
-    security: Literal["sasl_scram", "sasl_plain", "tls", "sasl_scram+tls"] | None = None
+    security: Literal["sasl_scram", "sasl_plain", "sasl_oauth", "tls", "sasl_scram+tls", "sasl_oauth+tls"] | None = None
     """Authentication and encryption for clients; None for plaintext."""
     jmx: bool = False
     """Collect JMX metrics from the brokers with the JMX exporter."""

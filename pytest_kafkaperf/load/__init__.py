@@ -4,6 +4,7 @@
 - controller: control of one load, from the first connection to the last report
 - allocation: worker counts
 - shared_counters: memory shared by all workers
+- pushed_tokens: access tokens for the workers, renewed by the main process
 - clock: a round's clock, and exact timers
 - schedule: due times of records
 - payload: record values, generated in advance

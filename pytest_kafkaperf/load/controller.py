@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import secrets
 import shutil
 import tempfile
@@ -23,6 +24,7 @@ from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.audit import AuditTask
 from pytest_kafkaperf.load.clock import now_ns
 from pytest_kafkaperf.load.messages import Assignment, Audit, LoadReport, Unaudited, WorkerReport
+from pytest_kafkaperf.load.pushed_tokens import Pusher, checking, token_path
 from pytest_kafkaperf.load.schedule import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s, window_s
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters, WorkerState
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -150,21 +152,31 @@ class WorkerPool:
         """Run one round to completion. Every wait has a time limit.
 
         `check` raises `ClusterLostError` if the cluster is known to be lost.
+
+        Raises:
+            ClusterError: the workers cannot log in, because there is no access token.
+
         """
         with counters, contextlib.ExitStack() as stack:
+            pusher = Pusher(assignments[0].access, token_path(counters.path))
+            stack.enter_context(pusher.open())
+            given = [dataclasses.replace(assignment, access=pusher.access) for assignment in assignments]
             try:
-                futures = stack.enter_context(self._backend.load(assignments, counters))
+                futures = stack.enter_context(self._backend.load(given, counters))
             except WorkerDiedError as error:
                 return LoadReport.failed(Cause.WORKER_LOST, error)
             except LoadError as error:
                 return LoadReport.failed(Cause.WORKER_FAILED, error)
             scenario, read = assignments[0].scenario, assignments[0].read_partitions
-            return _Round(futures, counters, scenario, read, check, progress, self._backend.margin_ns).run()
+            checked = checking(pusher, check)
+            return _Round(futures, counters, scenario, read, checked, progress, self._backend.margin_ns).run()
 
     def audit(self, task: AuditTask) -> Audit | Unaudited:
         """Audit the log; if the audit fails, return the reason."""
+        pusher = Pusher(task.access, token_path(f"{self._folder}/audit"))
         try:
-            return self._backend.audit(task)
+            with pusher.open():
+                return self._backend.audit(dataclasses.replace(task, access=pusher.access))
         except Exception as error:  # noqa: BLE001 - for example, out of memory; the round's metrics are complete
             return Unaudited(str(error) or f"the audit did not finish ({type(error).__name__})")
 
@@ -211,6 +223,8 @@ class _Round:
                 self._check()  # if the cluster is lost, the worker's own error is less helpful
             except ClusterLostError as error:
                 self._add_loss(error)
+            except LoadError as error:
+                self._add_problem(Problem(Cause.WORKER_FAILED, {"reason": str(error)}))
             # Other causes are collected with the reports.
         except ClusterLostError as error:
             self._add_loss(error)

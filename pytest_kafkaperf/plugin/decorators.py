@@ -66,7 +66,7 @@ class ClusterFields(TypedDict, total=False):
     version: str | None
     image: str | None
     config: Properties
-    security: Literal["sasl_scram", "sasl_plain", "tls", "sasl_scram+tls"] | None
+    security: Literal["sasl_scram", "sasl_plain", "sasl_oauth", "tls", "sasl_scram+tls", "sasl_oauth+tls"] | None
     jmx: bool
     heap: str
     log_dirs: str | Path | None

@@ -15,6 +15,8 @@ from typing import Any
 from pydantic import SecretStr, TypeAdapter
 
 from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.access.oauth import OAuth
+from pytest_kafkaperf.clusters.access.tokens import FixedToken
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring import probes
 from pytest_kafkaperf.core.notices import Event, EventKind
@@ -111,14 +113,22 @@ _FIELDS = ("bootstrap_servers", "brokers", "provider", "version", "facts", "metr
 
 
 def cluster_to_json(cluster: Cluster) -> dict[str, Any]:
-    """Convert a cluster to JSON, including its secrets."""
-    access = {
-        name: value.get_secret_value() if isinstance(value, SecretStr) else value
-        for name, value in dataclasses.asdict(cluster.access).items()
-    }
+    """Convert a cluster to JSON, including its secrets, but only the current token of an OAUTHBEARER login."""
+    given = cluster.access
+    if isinstance(given.login, OAuth):
+        source = FixedToken(value=given.login.token().value)
+        given = dataclasses.replace(given, login=dataclasses.replace(given.login, source=source))
+    access = _revealed(dataclasses.asdict(given))
     fields = {name: getattr(cluster, name) for name in _FIELDS}
     containers = [each.id for each in cluster.containers]
     return {**fields, "facts": dict(cluster.facts), "containers": containers, "access": access}
+
+
+def _revealed(value: Any) -> Any:
+    """Return the value with the text of the secrets in it."""
+    if isinstance(value, dict):
+        return {name: _revealed(each) for name, each in value.items()}
+    return value.get_secret_value() if isinstance(value, SecretStr) else value
 
 
 def cluster_from_json(described: Mapping[str, Any]) -> Cluster:

@@ -1,7 +1,10 @@
 """Client access to a cluster: the protocol, login and certificates. Read access, logins.
 
 - access: a client's access settings and TLS context
-- logins: SASL logins
+- logins: SASL logins with a user name and a password
+- oauth: SASL logins with an access token
+- tokens: access tokens and where they come from
+- jaas: values of `sasl.jaas.config`
 - client_properties: Kafka's client settings, from a file or a fixture
 - stores: PEM and PKCS12 files
 

@@ -14,11 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import SecretStr
 
 from pytest_kafkaperf.clusters.access.logins import LOGIN_VARIABLES, Login
+from pytest_kafkaperf.clusters.access.oauth import TOKEN_URL_VARIABLE, OAuth
 from pytest_kafkaperf.core.errors import UsageError
 
 if TYPE_CHECKING:
     import ssl
 
+
+TOKEN_SUFFIX = ".jwt"  # noqa: S105 - of files
+"""Suffix of files with an access token for applications."""
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
@@ -65,10 +69,42 @@ class Access:
             result |= self.login.arguments()
         return result | dict(self.options)
 
+    def log_in(self) -> None:
+        """Fetch an access token if the login needs one, so that a problem with it is reported before connecting.
+
+        Raises:
+            ClusterError: there is no token; the message contains the reason.
+
+        """
+        if isinstance(self.login, OAuth):
+            self.login.token()
+
     def variables(self) -> dict[str, str | None]:
         """Return environment variables for applications; None unsets a variable that may refer to another cluster."""
         login = {} if self.login is None else self.login.variables()
         return {"KAFKA_SECURITY_PROTOCOL": self.protocol, **dict.fromkeys(LOGIN_VARIABLES), **login}
+
+    def write_files(self, folder: Path) -> dict[str, str | None]:
+        """Write certificates, and a token that the application cannot get itself, to files in a private folder.
+
+        Returns environment variables with the locations of the files; None unsets a variable.
+
+        Raises:
+            ClusterError: there is no token.
+
+        """
+        found: dict[str, str | None] = {}
+        for name, text in (("CA", self.trusted), ("CERTIFICATE", self.certificate), ("KEY", _revealed(self.key))):
+            path = folder / f"{name.lower()}.pem"
+            found[f"KAFKA_SSL_{name}_FILE"] = None if text is None else str(path)
+            if text is not None and not path.exists():  # other instances may be reading it
+                path.write_text(text, encoding="ascii")
+        token = self.login.token_for_file() if isinstance(self.login, OAuth) else None
+        if token is not None:
+            file = folder.absolute() / f"token{TOKEN_SUFFIX}"
+            file.write_text(token, encoding="ascii")
+            found[TOKEN_URL_VARIABLE] = file.as_uri()
+        return found
 
     def secrets(self) -> tuple[str, ...]:
         """Return texts that must never be shown, longest first."""

@@ -19,6 +19,7 @@ from pytest_kafkaperf.clusters.access.logins import (
     read_login,
     read_mechanism,
 )
+from pytest_kafkaperf.clusters.access.oauth import OAUTH_SETTINGS, function_login
 from pytest_kafkaperf.core.errors import UsageError, nearest, nearest_if_alike, shortened
 from pytest_kafkaperf.core.text import printable
 
@@ -71,13 +72,14 @@ def _numbered(elements: Iterator[PropertiesElement]) -> Iterator[tuple[int, Prop
         number += len(re.findall(r"\r\n|\r|\n", element.source))
 
 
-def read_access(given: Mapping[str, object], *, origin: str, folder: Path) -> Access:
+def read_access(given: Mapping[str, object], *, origin: str, folder: Path, token: TokenFrom | None = None) -> Access:
     """Read access settings from a fixture, under aiokafka's argument names or Kafka's names with dots.
 
     Args:
         given: the names and values.
         origin: the source of the settings, for error messages.
         folder: the folder to which paths are relative.
+        token: a function that returns access tokens; None if the settings describe the login.
 
     Raises:
         UsageError: a setting is invalid; the message lists all problems.
@@ -85,20 +87,25 @@ def read_access(given: Mapping[str, object], *, origin: str, folder: Path) -> Ac
     """
     problem = ""
     try:
-        return _read_mapping(given, origin=origin, folder=folder)
+        return _read_mapping(given, origin=origin, folder=folder, token=token)
     except UsageError as error:
         problem = str(error)
     del given
     raise UsageError(problem)  # a new error: the first one's traceback would show secrets
 
 
-def _read_mapping(given: Mapping[str, object], *, origin: str, folder: Path) -> Access:
+def _read_mapping(given: Mapping[str, object], *, origin: str, folder: Path, token: TokenFrom | None) -> Access:
     problems: list[str] = []
     named = {name: value for name, value in given.items() if value is not None}
     if named.pop("ssl_context", None) is not None:
         problems.append(
             "'ssl_context' cannot be sent to worker processes; give 'ssl.truststore.location' instead, and "
             f"'ssl.keystore.location' for the client's own certificate ('{HOSTNAME}': '' turns off host name checks)"
+        )
+    if named.pop("sasl_oauth_token_provider", None) is not None:
+        problems.append(
+            "'sasl_oauth_token_provider' cannot be sent to worker processes; give a function that returns a token "
+            "instead: Cluster(token=...)"
         )
     texts: dict[str, str] = {}
     for name, value in named.items():
@@ -111,9 +118,8 @@ def _read_mapping(given: Mapping[str, object], *, origin: str, folder: Path) -> 
         else:
             texts[dotted_name] = text
     problems += _fold_login(texts)
-    return read_settings(
-        {name: (text, "") for name, text in texts.items()}, origin=origin, folder=folder, already=tuple(problems)
-    )
+    settings = {name: (text, "") for name, text in texts.items()}
+    return read_settings(settings, origin=origin, folder=folder, already=tuple(problems), token=token)
 
 
 def _text(value: object) -> str | None:
@@ -131,6 +137,12 @@ def _fold_login(texts: dict[str, str]) -> Iterator[str]:
         return
     if not texts.get("security.protocol", "").upper().startswith("SASL_"):
         yield "'sasl_plain_username' and 'sasl_plain_password' require 'security_protocol' SASL_PLAINTEXT or SASL_SSL"
+        return
+    if texts.get("sasl.mechanism") == "OAUTHBEARER":
+        yield (
+            "'sasl_plain_username' and 'sasl_plain_password' have no effect with OAUTHBEARER; give client credentials, "
+            "or a function: Cluster(token=...)"
+        )
         return
     if username is None or password is None:
         missing = "sasl_plain_username" if username is None else "sasl_plain_password"
@@ -168,10 +180,13 @@ _STORES = (
     "ssl.truststore.type",
 )
 
+TokenFrom = Callable[[], object]
+"""Function that returns an access token."""
+
 _SERVERS = "bootstrap.servers"
 """A setting that is accepted, because properties files often contain it, but ignored in favor of `--kafka-cluster`."""
 
-_NAMES = tuple(sorted(("security.protocol", HOSTNAME, _SERVERS, *_LOGIN, *_STORES, *_OPTIONS)))
+_NAMES = tuple(sorted(("security.protocol", HOSTNAME, _SERVERS, *_LOGIN, *OAUTH_SETTINGS, *_STORES, *_OPTIONS)))
 """All supported settings."""
 
 _MAX_NAMED = 20
@@ -183,7 +198,12 @@ contains a line break."""
 
 
 def read_settings(
-    given: Mapping[str, tuple[str, str]], *, origin: str, folder: Path, already: tuple[str, ...] = ()
+    given: Mapping[str, tuple[str, str]],
+    *,
+    origin: str,
+    folder: Path,
+    already: tuple[str, ...] = (),
+    token: TokenFrom | None = None,
 ) -> Access:
     """Validate settings.
 
@@ -192,6 +212,7 @@ def read_settings(
         origin: the source of the settings, for error messages.
         folder: the folder to which paths are relative.
         already: problems found earlier.
+        token: a function that returns access tokens; None if the settings describe the login.
 
     Raises:
         UsageError: a setting is invalid; the message lists all problems.
@@ -202,7 +223,7 @@ def read_settings(
     protocol = problems.attempt(_protocol, values)
     if protocol is not None:
         problems.texts += _without_effect(values, protocol)
-    login = _login(values, protocol, problems)
+    login = _login(values, protocol, problems) if token is None else _with_tokens(token, values, protocol, problems)
     checks_hostname = problems.attempt(_checks_hostname, values)
     uses_tls = protocol is None or protocol.endswith("SSL")
     tls = _tls(values, folder, problems) if uses_tls else _Tls()
@@ -249,11 +270,19 @@ def _usable(given: Mapping[str, str], problems: _Problems) -> dict[str, str]:
 
 def _login(values: Mapping[str, str], protocol: Protocol | None, problems: _Problems) -> Login | None:
     """Read the login. If the protocol is invalid, any login setting is taken to mean that a login is intended."""
-    is_wanted = any(name in values for name in _LOGIN) if protocol is None else protocol.startswith("SASL_")
-    if not is_wanted:
+    given = any(name in values for name in (*_LOGIN, *OAUTH_SETTINGS))
+    if not (given if protocol is None else protocol.startswith("SASL_")):
         return None
     mechanism = problems.attempt(read_mechanism, values)
     return problems.attempt(read_login, values, mechanism)
+
+
+def _with_tokens(
+    token: TokenFrom, values: Mapping[str, str], protocol: Protocol | None, problems: _Problems
+) -> Login | None:
+    if protocol is not None and not protocol.startswith("SASL_"):
+        problems.texts.append("'token' requires 'security.protocol' SASL_SSL or SASL_PLAINTEXT")
+    return problems.attempt(function_login, token, values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,8 +318,12 @@ def _protocol(values: Mapping[str, str]) -> Protocol:
 
 def _without_effect(values: Mapping[str, str], protocol: Protocol) -> Iterator[str]:
     """Yield problems for login or certificate settings that do not match the protocol, one of which is wrong."""
+    mechanism = values.get("sasl.mechanism", "OAUTHBEARER")
+    for name in OAUTH_SETTINGS:
+        if name in values and protocol.startswith("SASL_") and mechanism != "OAUTHBEARER":
+            yield f"{name!r} has no effect with 'sasl.mechanism' {mechanism}; use OAUTHBEARER, or leave it out"
     for names, protocols, is_used in (
-        (_LOGIN, "SASL_PLAINTEXT or SASL_SSL", protocol.startswith("SASL_")),
+        ((*_LOGIN, *OAUTH_SETTINGS), "SASL_PLAINTEXT or SASL_SSL", protocol.startswith("SASL_")),
         (_STORES, "SSL or SASL_SSL", protocol.endswith("SSL")),
     ):
         unused = [repr(name) for name in names if name in values and not is_used]

@@ -6,19 +6,21 @@ To add a login, write a class with the same members as `Plain` and add it to `Lo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast, get_args
 
 from pydantic import SecretStr
 
+from pytest_kafkaperf.clusters.access.jaas import escaped, jaas_line, read_options
+from pytest_kafkaperf.clusters.access.oauth import OAUTH_SETTINGS, OAUTH_VARIABLES, OAuth, read_oauth
 from pytest_kafkaperf.core.errors import UsageError, shortened
 
 ScramMechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
-Mechanism = Literal["PLAIN", ScramMechanism]
+PasswordMechanism = Literal["PLAIN", ScramMechanism]
+Mechanism = Literal[PasswordMechanism, "OAUTHBEARER"]
 
-LOGIN_VARIABLES = ("KAFKA_SASL_MECHANISM", "KAFKA_SASL_USERNAME", "KAFKA_SASL_PASSWORD")
+LOGIN_VARIABLES = ("KAFKA_SASL_MECHANISM", "KAFKA_SASL_USERNAME", "KAFKA_SASL_PASSWORD", *OAUTH_VARIABLES)
 """Environment variables used by all logins."""
 
 
@@ -40,7 +42,7 @@ class _UserAndPassword:
     to_check: ClassVar[str] = "the user name, the password and 'sasl.mechanism'"
     """Settings to mention in the error message if the cluster rejects the login, because they may be wrong."""
 
-    mechanism: Mechanism
+    mechanism: PasswordMechanism
     username: str
     password: SecretStr
 
@@ -57,7 +59,7 @@ class _UserAndPassword:
             "sasl_plain_password": _Secret(self.password.get_secret_value()),
         }
 
-    def variables(self) -> dict[str, str]:
+    def variables(self) -> dict[str, str | None]:
         """Return environment variables for applications; their repr does not show secrets."""
         return {
             "KAFKA_SASL_MECHANISM": self.mechanism,
@@ -67,13 +69,12 @@ class _UserAndPassword:
 
     def jaas_line(self) -> str:
         """Return the value of `sasl.jaas.config`."""
-        username, password = _escaped(self.username), _escaped(self.password.get_secret_value())
-        return f'{self.module} required username="{username}" password="{password}";'
+        return jaas_line(self.module, {"username": self.username, "password": self.password.get_secret_value()})
 
     def secrets(self) -> set[str]:
         """Return texts that must never be shown."""
         password = self.password.get_secret_value()
-        return {password, _escaped(password)} if password else set()
+        return {password, escaped(password)} if password else set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +95,10 @@ class Scram(_UserAndPassword):
     mechanism: ScramMechanism
 
 
-Login = Plain | Scram
+Login = Plain | Scram | OAuth
 
-_MODULES = {Plain.module: ("PLAIN",), Scram.module: get_args(ScramMechanism)}
+_MODULES = {Plain.module: ("PLAIN",), Scram.module: get_args(ScramMechanism), OAuth.module: ("OAUTHBEARER",)}
 """Login modules, each with its mechanisms."""
-
-_OPTION = re.compile(r"""\s*(\w++)\s*=\s*("(?:[^"\\]|\\["\\])*"|'[^'\\]*'|[^\W\d][\w.$-]*+)""")
-"""Pattern for an option and its value, in which only the escapes `\\"` and `\\\\` are valid, read as in Java."""
 
 MAX_SHOWN = 60
 """Maximum number of characters of an invalid value to show in an error message."""
@@ -126,26 +124,36 @@ def read_login(values: Mapping[str, str], mechanism: Mechanism | None) -> Login 
     Returns None if the mechanism is missing or invalid, which has already been reported. If the mechanism is invalid,
     the expected login module is unknown.
     """
-    if "sasl.mechanism" in values and mechanism is None:
+    is_oauth = any(name in values for name in OAUTH_SETTINGS)
+    if mechanism is None and ("sasl.mechanism" in values or is_oauth):
         return None
     given = values.get("sasl.jaas.config")
+    if given is not None:
+        _check_module(given, mechanism)
+    if mechanism == "OAUTHBEARER":
+        return read_oauth(values)
     if given is None:
         raise UsageError(f"'sasl.jaas.config' is missing; give {_example(mechanism or 'PLAIN')}")
-    module = next((each for each in _MODULES if given.startswith(each)), None)
-    if module is None:
-        raise UsageError(f"'sasl.jaas.config' contains an unsupported login module; use {' or '.join(_MODULES)}")
-    if mechanism is not None and mechanism not in _MODULES[module]:
-        raise UsageError(f"'sasl.jaas.config' uses {module}, which supports only {' and '.join(_MODULES[module])}")
-    line = re.fullmatch(rf"\s+required((?:{_OPTION.pattern})*)\s*;", given.removeprefix(module), re.IGNORECASE)
-    options = dict(_OPTION.findall("" if line is None else line[1]))
-    if options.keys() != {"username", "password"}:
+    module = next(each for each in _MODULES if given.startswith(each))
+    options = read_options(given, module)
+    if module != OAuth.module and (options is None or options.keys() != {"username", "password"}):
         raise UsageError(
             f"'sasl.jaas.config' cannot be read; write {_example(_MODULES[module][0])} with \\\" and "
             '\\\\ for " and \\ in the values (in a properties file, write each \\ twice)'
         )
-    if mechanism is None:
+    if mechanism is None or options is None:
         return None
-    return password_login(mechanism, _unquoted(options["username"]), _unquoted(options["password"]))
+    return password_login(mechanism, options["username"], options["password"])
+
+
+def _check_module(given: str, mechanism: Mechanism | None) -> None:
+    """Raise `UsageError` if the login module is not supported, or belongs to another mechanism."""
+    module = next((each for each in _MODULES if given.startswith(each)), None)
+    if module is None:
+        *others, last = _MODULES
+        raise UsageError(f"'sasl.jaas.config' contains an unsupported login module; use {', '.join(others)} or {last}")
+    if mechanism is not None and mechanism not in _MODULES[module]:
+        raise UsageError(f"'sasl.jaas.config' uses {module}, which supports only {' and '.join(_MODULES[module])}")
 
 
 def password_login(mechanism: str, username: str, password: str) -> Login:
@@ -158,12 +166,3 @@ def password_login(mechanism: str, username: str, password: str) -> Login:
 
 def _example(mechanism: str) -> str:
     return password_login(mechanism, "...", "...").jaas_line()
-
-
-def _escaped(text: str) -> str:
-    """Escape text for use between quotes in `sasl.jaas.config`."""
-    return re.sub(r'["\\]', r"\\\g<0>", text)
-
-
-def _unquoted(value: str) -> str:
-    return re.sub(r"\\(.)", r"\1", value[1:-1]) if value[0] in "\"'" else value

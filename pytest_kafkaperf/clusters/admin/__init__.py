@@ -1,6 +1,7 @@
 """Requests other than load. Read connection, admin, groups.
 
 - connection: plain clients, calls with a timeout, and waiting until brokers are ready
+- relogin: connections that log in again before their login expires
 - admin: a run's topics, groups and transactions
 - wire: requests that aiokafka does not support
 - schema_request: requests in Kafka's own message schemas

@@ -3,6 +3,7 @@
 - fleet: starts and supervises one cluster's brokers, and runs actions on them
 - config: broker properties
 - certificates: broker certificates
+- token_issuer: access tokens for clients
 - local_brokers: the provider `local`
 - distribution: one Kafka version in the user's cache
 - java: the Java runtime for brokers

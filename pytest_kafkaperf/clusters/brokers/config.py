@@ -16,7 +16,15 @@ from pydantic import SecretStr
 
 from pytest_kafkaperf.clusters.access.access import Access, Protocol, secret_lines
 from pytest_kafkaperf.clusters.access.logins import Login, Plain, Scram, ScramMechanism
+from pytest_kafkaperf.clusters.access.oauth import OAuth
+from pytest_kafkaperf.clusters.access.tokens import FixedToken
 from pytest_kafkaperf.clusters.brokers.certificates import Certificates, certificates
+from pytest_kafkaperf.clusters.brokers.token_issuer import (
+    IssuedToken,
+    allowing_option,
+    issue_token,
+    verifying_properties,
+)
 
 CLIENT = "CLIENT"
 INTERNAL = "INTERNAL"
@@ -41,7 +49,7 @@ class Node:
 
 
 def broker_properties(
-    node: Node, nodes: Sequence[Node], security: Security, *, log_folder: str, keystore: str, config: Mapping[str, str]
+    node: Node, nodes: Sequence[Node], security: Security, *, log_folder: str, files: Files, config: Mapping[str, str]
 ) -> dict[str, str]:
     """Return all properties of one broker.
 
@@ -50,7 +58,7 @@ def broker_properties(
         nodes: all brokers of the cluster, including `node`.
         security: the protection for the CLIENT listener.
         log_folder: the value of `log.dirs`.
-        keystore: path at which the broker finds `Security.keystore`.
+        files: paths at which the broker finds the files that belong to `security`.
         config: the spec's properties, which override everything except the broker's identity and protection
             (`spec.OWN_PROPERTIES`).
 
@@ -67,7 +75,7 @@ def broker_properties(
         "listener.security.protocol.map": _join(":", protocols),
         "log.dirs": log_folder,
     }
-    return {**default_properties(len(nodes)), **config, **security.properties(keystore), **identity}
+    return {**default_properties(len(nodes)), **config, **security.properties(files), **identity}
 
 
 def default_properties(brokers: int) -> dict[str, str]:
@@ -118,6 +126,16 @@ _PASSWORD_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """Paths at which a broker finds the files that belong to its `Security`."""
+
+    keystore: str
+    """Path of `Security.keystore`."""
+    keys: str
+    """Path of `Security.keys`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
     """Protection, if any, for a cluster's client listener. Its repr does not show secrets."""
 
@@ -126,6 +144,8 @@ class Security:
     password: SecretStr
     admin_password: SecretStr
     certificates: Certificates | None
+    issued: IssuedToken | None
+    """The clients' access token; None without OAUTHBEARER."""
 
     @classmethod
     def make(cls, kind: str | None, hosts: Sequence[str]) -> Security:
@@ -134,6 +154,9 @@ class Security:
         Args:
             kind: `ClusterSpec.security`; None for no protection.
             hosts: the brokers' host names and IP addresses, for their certificate.
+
+        Raises:
+            ClusterError: a package for signing tokens is missing.
 
         """
         kinds = (kind or "").split("+")
@@ -144,11 +167,14 @@ class Security:
             password=SecretStr(secrets.token_hex(_PASSWORD_BYTES)),
             admin_password=SecretStr(secrets.token_hex(_PASSWORD_BYTES)),
             certificates=certificates(hosts) if "tls" in kinds else None,
+            issued=issue_token(USER) if "sasl_oauth" in kinds else None,
         )
 
     @property
     def access(self) -> Access:
         """Access settings for clients."""
+        if self.issued is not None:
+            return self._access(OAuth(source=FixedToken(value=self.issued.token)))
         if self.scram:
             return self._access(Scram(mechanism=_SCRAM, username=USER, password=self.password))
         return self._access(Plain(username=USER, password=self.password))
@@ -165,20 +191,30 @@ class Security:
             return None
         return self.certificates.key.get_secret_value() + self.certificates.certificate
 
-    def properties(self, keystore: str) -> dict[str, str]:
-        """Return the broker properties that protect the CLIENT listener.
+    @property
+    def keys(self) -> str | None:
+        """The public key with which brokers verify access tokens, as a JSON Web Key Set; None without OAUTHBEARER."""
+        return None if self.issued is None else self.issued.keys
 
-        Args:
-            keystore: path at which the broker finds `self.keystore`.
+    def java_options(self, files: Files) -> list[str]:
+        """Return the brokers' Java options."""
+        return [] if self.issued is None else [allowing_option(files.keys)]
 
-        """
+    def properties(self, files: Files) -> dict[str, str]:
+        """Return the broker properties that protect the CLIENT listener."""
         prefix = f"listener.name.{CLIENT.lower()}"
         properties: dict[str, str] = {}
         if self.certificates is not None:
             properties |= {
                 f"{prefix}.ssl.keystore.type": "PEM",
-                f"{prefix}.ssl.keystore.location": keystore,
+                f"{prefix}.ssl.keystore.location": files.keystore,
                 f"{prefix}.ssl.client.auth": "none",
+            }
+        if self.issued is not None:
+            properties |= {
+                f"{prefix}.sasl.enabled.mechanisms": "OAUTHBEARER",
+                f"{prefix}.oauthbearer.sasl.jaas.config": f"{OAuth.module} required;",
+                **verifying_properties(prefix, files.keys),
             }
         if self.scram or self.plain:
             users = {_ADMIN: self.admin_password} if self.scram else {USER: self.password}
@@ -202,7 +238,7 @@ class Security:
 
     def _access(self, login: Login) -> Access:
         trusted = None if self.certificates is None else self.certificates.authority
-        if not (self.scram or self.plain):
+        if not (self.scram or self.plain or self.issued):
             return Access(protocol="PLAINTEXT" if trusted is None else "SSL", trusted=trusted)
         protocol: Protocol = "SASL_PLAINTEXT" if trusted is None else "SASL_SSL"
         return Access(protocol=protocol, login=login, trusted=trusted)

@@ -18,7 +18,15 @@ import javaproperties
 import psutil
 
 from pytest_kafkaperf.clusters.brokers import distribution, java, jmx_exporter
-from pytest_kafkaperf.clusters.brokers.config import CLIENT, LISTENERS, Node, Security, broker_properties, new_uuid
+from pytest_kafkaperf.clusters.brokers.config import (
+    CLIENT,
+    LISTENERS,
+    Files,
+    Node,
+    Security,
+    broker_properties,
+    new_uuid,
+)
 from pytest_kafkaperf.clusters.brokers.distribution import Distribution
 from pytest_kafkaperf.clusters.brokers.fleet import STOP_TIMEOUT_S, Fleet, launched
 from pytest_kafkaperf.clusters.brokers.java import Java
@@ -35,6 +43,7 @@ from pytest_kafkaperf.core.units import Unit, format_quantity
 
 _HOST = "127.0.0.1"
 _KEYSTORE = "keystore.pem"
+_KEYS = "token-keys.json"
 _AGENT = "jmx-exporter.yml"
 _PORTS = range(15_000, 30_000)
 """Ports below the range for outgoing connections, one of which could otherwise take a stopped broker's port."""
@@ -173,17 +182,17 @@ class Layout:
                 data.mkdir(parents=True)
             meta = {"version": "1", "cluster.id": cluster_id, "node.id": str(node.id), "directory.id": new_uuid()}
             _write(data / "meta.properties", meta)
-        keystore = home / _KEYSTORE
-        if self.security.keystore is not None:
-            keystore.touch(mode=0o600)
-            keystore.write_text(self.security.keystore, encoding="ascii")
+        files = Files(keystore=str(home / _KEYSTORE), keys=str(home / _KEYS))
+        for path, content in ((home / _KEYSTORE, self.security.keystore), (home / _KEYS, self.security.keys)):
+            if content is not None:
+                path.touch(mode=0o600)
+                path.write_text(content, encoding="ascii")
         log_folder = ",".join(map(str, folders))
         config = self.spec.config
-        properties = broker_properties(
-            node, nodes, self.security, log_folder=log_folder, keystore=str(keystore), config=config
-        )
+        properties = broker_properties(node, nodes, self.security, log_folder=log_folder, files=files, config=config)
         _write(home / PROPERTIES, properties)
         options, url = ([], None) if self.agent is None else _with_agent(self.agent, home)
+        options += self.security.java_options(files)
         return Process(
             node.id,
             functools.partial(self._command, home, options),

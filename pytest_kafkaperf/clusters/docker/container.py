@@ -19,6 +19,7 @@ from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import Reaper
 from testcontainers.core.transferable import build_transfer_tar
 
+from pytest_kafkaperf.clusters.access.access import TOKEN_SUFFIX
 from pytest_kafkaperf.clusters.brokers.distribution import cache_folder
 from pytest_kafkaperf.clusters.brokers.fleet import STOP_TIMEOUT_S, TAIL_LINES, Exit
 from pytest_kafkaperf.clusters.brokers.run_folders import is_alive, run_folder
@@ -218,7 +219,7 @@ def remove(resource: Any) -> None:
 
 @contextmanager
 def container_process(name: str, image: str, files: Path, **options: Any) -> Iterator[ContainerProcess]:
-    """Provide a container for an image, with the certificates from the folder `files`; remove it afterwards.
+    """Provide a container for an image, with the certificates and token from the folder `files`; remove it afterwards.
 
     `options` are passed to the `Container`.
 
@@ -235,7 +236,7 @@ def container_process(name: str, image: str, files: Path, **options: Any) -> Ite
 
         def create(command: Sequence[str], env: Mapping[str, str]) -> Any:
             container = docker.create(image, [*command] or None, {**env}, labels={**labels}, network="host")
-            for file in files.glob("*.pem"):
+            for file in (*files.glob("*.pem"), *files.glob(f"*{TOKEN_SUFFIX}")):
                 container.put_archive("/", build_transfer_tar(file, str(file)))
             return container
 

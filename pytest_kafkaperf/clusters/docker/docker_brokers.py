@@ -30,6 +30,7 @@ from pytest_kafkaperf.clusters.brokers.config import (
     CLIENT,
     CONTROLLER,
     INTERNAL,
+    Files,
     Node,
     Security,
     broker_properties,
@@ -65,7 +66,7 @@ _LOG_FOLDER = "/var/lib/kafka/data"
 _MEMORY, _MEMORY_SIZE = "/dev/shm/kafkaperf", "8g"  # noqa: S108 - inside of the container
 """Location and size limit of in-memory logs. Every user can write there, whereas a separate tmpfs would belong to root
 after a restart."""
-_KEYSTORE = "/opt/kafkaperf/keystore.pem"
+_FILES = Files(keystore="/opt/kafkaperf/keystore.pem", keys="/opt/kafkaperf/token-keys.json")
 _JVM_OPTIONS = "/opt/kafkaperf/jvm.options"
 """File with the options that choose the compilers. Unlike a container's environment, it can change between starts."""
 _AGENT_JAR = "/opt/kafkaperf/jmx-exporter.jar"
@@ -176,7 +177,7 @@ class _Layout:
     def _server(self, node: Node, nodes: Sequence[Node], cluster_id: str) -> _Broker:
         log_folder = _MEMORY if self.spec.logs_in_memory else _LOG_FOLDER
         properties = broker_properties(
-            node, nodes, self.security, log_folder=log_folder, keystore=_KEYSTORE, config=self.spec.config
+            node, nodes, self.security, log_folder=log_folder, files=_FILES, config=self.spec.config
         )
         variables = {
             variable(name, confluent=self.confluent): javaproperties.escape(value)  # images write values unescaped
@@ -188,14 +189,18 @@ class _Layout:
         if self.spec.quick_compiler is not None:
             variables["JDK_JAVA_OPTIONS"] = f"{_java_options(self.docker.client, self.image)} @{_JVM_OPTIONS}".strip()
             files[_JVM_OPTIONS] = _jvm_options(quick=self.spec.quick_compiler)
-        if self.security.keystore is not None:
-            files[_KEYSTORE] = self.security.keystore.encode("ascii")
+        for path, content in ((_FILES.keystore, self.security.keystore), (_FILES.keys, self.security.keys)):
+            if content is not None:
+                files[path] = content.encode("ascii")
+        options = self.security.java_options(_FILES)
         url = None
         if self.agent is not None:
             (ports[_AGENT_PORT],) = free_ports(1)
             files |= {_AGENT_JAR: self.agent, _AGENT_CONFIG: jmx_exporter.configuration().encode("ascii")}
-            variables["KAFKA_OPTS"] = jmx_exporter.option(_AGENT_JAR, _AGENT_CONFIG, _AGENT_PORT, host="0.0.0.0")  # noqa: S104 - inside the container
+            options.append(jmx_exporter.option(_AGENT_JAR, _AGENT_CONFIG, _AGENT_PORT, host="0.0.0.0"))  # noqa: S104 - inside the container
             url = jmx_exporter.url(self._reached(ports[_AGENT_PORT]))
+        if options:
+            variables["KAFKA_OPTS"] = " ".join(options)
         create = functools.partial(self._create, _alias(node.id), variables, ports, files)
         return _Broker(f"broker {node.id}", create, exporter_url=url, redact=self.security.redact)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import hashlib
 import threading
 import time
 import uuid
@@ -25,6 +26,7 @@ from distributed.scheduler import Scheduler
 
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.messages import Clock
+from pytest_kafkaperf.load.pushed_tokens import read_pushed
 from pytest_kafkaperf.load.shared_counters import CONTROLLER, Counter, SharedCounters, WorkerState
 
 DRIFT_NS = 5_000_000
@@ -103,6 +105,10 @@ BEGIN_S = 30.0
 """Time limit for a Dask worker to start its share."""
 
 
+_Answer = dict[str, Any]
+"""Response to a message."""
+
+
 class SyncState:
     """Parties in one round and their latest rows."""
 
@@ -115,17 +121,27 @@ class SyncState:
         self._rows: dict[int, tuple[int, list[int]]] = {}
         self._attempts: dict[int, str] = {}
         self._seen_s: dict[int, float] = {}
+        self.token: str | None = None
+        """Content of the workers' token file; None if they do not need tokens."""
 
-    def control(self, cells: list[int], *, now_s: float) -> dict[str, Any]:
-        """Store the controller's row; return the workers' rows, and the lost shares with the reason for each."""
+    def control(self, cells: list[int], token: str | None = None, *, now_s: float) -> dict[str, Any]:
+        """Store the controller's row and any new token.
+
+        Returns the workers' rows, and the lost shares with the reason for each.
+        """
         self._controller_s = now_s
+        self.token = token or self.token
         self._rows[CONTROLLER] = (0, cells)
         rows = [[worker, *row] for worker, row in self._rows.items() if worker != CONTROLLER]
         lost = {worker: why for worker in range(len(self.addresses)) if (why := self._lost(worker, now_s))}
         return {"rows": rows, "lost": list(lost.items())}
 
-    def share(self, worker: int, attempt: str, at_ns: int, cells: list[int], *, now_s: float) -> dict[str, Any]:
+    def share(
+        self, worker: int, attempt: str, at_ns: int, cells: list[int], *, now_s: float, token: str = ""
+    ) -> _Answer:
         """Store a worker's row; return all other rows, or `over` if the worker must stop.
+
+        `token` is the `digest` of the worker's token; if there is a newer one, it is returned as well.
 
         A Dask cluster can repeat tasks, but repeated load is not measured, so a second attempt at a share must stop.
         """
@@ -133,7 +149,9 @@ class SyncState:
             return {"over": True}
         self._seen_s[worker] = now_s
         self._rows[worker] = (at_ns, cells)
-        return {"rows": [[other, row] for other, (_, row) in self._rows.items() if other != worker]}
+        rows = [[other, row] for other, (_, row) in self._rows.items() if other != worker]
+        is_new = self.token is not None and digest(self.token) != token
+        return {"rows": rows, "token": self.token} if is_new else {"rows": rows}
 
     def _lost(self, worker: int, now_s: float) -> str | None:
         if self.addresses[worker] in self.gone:
@@ -143,6 +161,11 @@ class SyncState:
         if now_s - self._seen_s.get(worker, now_s) > SILENT_S:
             return f"did not answer for {SILENT_S:.0f} s: its machine or the network is down"
         return None
+
+
+def digest(text: str) -> str:
+    """Return a short text that identifies a token without revealing it."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class SchedulerSync(SchedulerPlugin):
@@ -182,6 +205,7 @@ class SchedulerSync(SchedulerPlugin):
                 return {"name": clock_name(), "at_ns": time.monotonic_ns()}
             case "open":
                 state = self._states[sync_id] = SyncState(message["addresses"], now_s=now_s)
+                state.token = message["token"]
                 state.gone = {address for address in state.addresses if address not in self._scheduler.workers}
             case "end":
                 self._states.pop(sync_id, None)
@@ -224,14 +248,16 @@ def _synchronize(
     closing: threading.Event, ask: Callable[..., dict[str, Any]], counters: SharedCounters, workers: Workers
 ) -> None:
     rows, answered_s = AlignedCounters(), time.monotonic()
+    sent: str | None = None
     while not closing.wait(TICK_S):
+        token = read_pushed(counters.path)
         try:
-            answer = ask(do="control", cells=counters.read_row(CONTROLLER))
+            answer = ask(do="control", cells=counters.read_row(CONTROLLER), token=None if token == sent else token)
         except LoadError as error:
             if time.monotonic() - answered_s > SILENT_S:
                 _fail(workers, str(error))
             continue
-        answered_s = time.monotonic()
+        answered_s, sent = time.monotonic(), token
         if answer.get("over"):
             _fail(workers, "the Dask scheduler has restarted")
             return

@@ -24,14 +24,16 @@ from distributed import get_worker
 from distributed.utils import sync
 from distributed.worker import Worker, secede
 
+from pytest_kafkaperf.clusters.access.tokens import write_pushed
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.signals import interrupt_blocked
-from pytest_kafkaperf.load.backends.dask_sync import SILENT_S, TICK_S, Exchange, clock_name, reading, until
+from pytest_kafkaperf.load.backends.dask_sync import SILENT_S, TICK_S, Exchange, clock_name, digest, reading, until
 from pytest_kafkaperf.load.backends.processes import begin, without_main
 from pytest_kafkaperf.load.clock import set_clock
 from pytest_kafkaperf.load.controller import DIED, WorkerDiedError
 from pytest_kafkaperf.load.engines.engine import engine_of
 from pytest_kafkaperf.load.messages import Assignment, Clock, WorkerReport
+from pytest_kafkaperf.load.pushed_tokens import localized, token_path
 from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.scenarios.payloads import Samples
 
@@ -179,7 +181,8 @@ def _localised(assignment: Assignment, folder: str, samples: bytes | None, count
         path.write_bytes(samples)
         payload = dataclasses.replace(scenario.payload, path=str(path))
         scenario = scenario.model_copy(update={"payload": payload})
-    return dataclasses.replace(assignment, scenario=scenario, counters=counters.path)
+    access = localized(assignment.access, counters.path)
+    return dataclasses.replace(assignment, scenario=scenario, counters=counters.path, access=access)
 
 
 class _Host:
@@ -190,6 +193,8 @@ class _Host:
         self._share = share
         self._counters = counters
         self._attempt = secrets.token_hex(8)
+        self._token = ""
+        """Identifies the token in this machine's file; empty if there is none."""
 
     def follow(self, results: Connection) -> WorkerReport:
         """Synchronize the counters until the process has exited; return its report.
@@ -220,7 +225,7 @@ class _Host:
         return None
 
     def exchange(self) -> None:
-        """Send this worker's row, and write the other workers' rows.
+        """Send this worker's row, and write the other workers' rows and any new access token.
 
         Raises:
             LoadError: the controller is gone, or another attempt at this share came first.
@@ -238,9 +243,13 @@ class _Host:
             attempt=self._attempt,
             at_ns=time.monotonic_ns() + self._share.clock.offset_ns,
             cells=self._counters.read_row(worker),
+            token=self._token,
             callback_timeout=SILENT_S,
         )
         if answer.get("over"):
             raise LoadError(_OVER)
+        if token := answer.get("token"):
+            write_pushed(Path(token_path(self._counters.path)), token)
+            self._token = digest(token)
         for other, cells in answer["rows"]:
             self._counters.write_row(other, cells)

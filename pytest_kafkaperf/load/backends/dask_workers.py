@@ -37,6 +37,7 @@ from pytest_kafkaperf.load.backends.dask_sync import (
 from pytest_kafkaperf.load.backends.dask_task import Share, read_clock, read_clock_by, run_share, send
 from pytest_kafkaperf.load.backends.processes import Processes
 from pytest_kafkaperf.load.messages import Assignment, Audit, Clock, WorkerReport
+from pytest_kafkaperf.load.pushed_tokens import read_pushed
 from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.scenarios.payloads import Samples
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -159,7 +160,8 @@ class DaskWorkers:
         self, sync_id: str, addresses: Sequence[str], shares: Sequence[Share]
     ) -> Iterator[Sequence[Future[WorkerReport]]]:
         """Run a Dask task for each share until the block ends."""
-        self._ask(do="open", sync_id=sync_id, addresses=[*addresses])
+        token = read_pushed(shares[0].assignment.counters)
+        self._ask(do="open", sync_id=sync_id, addresses=[*addresses], token=token)
         tasks: list[Future[WorkerReport]] = []
         try:
             samples = self._samples(shares[0].assignment.scenario, addresses)

@@ -85,7 +85,7 @@ def refused(servers: str, properties: Path | None) -> str:
 @secured
 def test_a_wrong_password_is_told_as_such_and_not_shown(foreign: Foreign) -> None:
     """aiokafka itself only says that it is unable to bootstrap."""
-    assert foreign.owned.access.login is not None
+    assert isinstance(foreign.owned.access.login, Scram)
     login = replace(foreign.owned.access.login, password=SecretStr("open sesame"))
     access = replace(foreign.owned.access, login=login)
     file = foreign.written(access, "password.properties")

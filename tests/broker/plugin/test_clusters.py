@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.access.logins import Scram
 from pytest_kafkaperf.clusters.admin.run_names import SUFFIX_BYTES, run_name
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.docker.daemon import look
@@ -125,7 +126,7 @@ class Secured:
     @property
     def environment(self) -> dict[str, str]:
         """What an application's conftest finds in CI."""
-        assert self.access.login is not None
+        assert isinstance(self.access.login, Scram)
         password = self.access.login.password.get_secret_value()
         return {"SERVERS": self.servers, "PASSWORD": password, "AUTHORITY": str(self.authority)}
 

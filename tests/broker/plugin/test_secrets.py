@@ -15,6 +15,7 @@ import pytest
 from pydantic import SecretStr
 
 from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.access.logins import Scram
 from pytest_kafkaperf.clusters.brokers.certificates import certificates
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
@@ -182,7 +183,7 @@ def test_credentials_go_to_dask_workers_over_tls_only(project: Project, foreign:
 
 def test_clusters_that_cannot_be_used_are_explained_without_secrets(tmp_path: Path, foreign: Foreign) -> None:
     """Wrong passwords, names and addresses are the daily mistakes: the text helps, and does not show what was tried."""
-    assert foreign.access.login is not None
+    assert isinstance(foreign.access.login, Scram)
     login = replace(foreign.access.login, password=SecretStr("correct-horse-battery"))
     wrong = replace(foreign.access, login=login)
     jaas = properties_of(foreign.access)["sasl.jaas.config"]

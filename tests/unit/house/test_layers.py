@@ -32,6 +32,8 @@ OUTWARD = ("verdict/baseline_file.py", "verdict/baseline_store.py")
 
 HOMES = {
     "_pytest": (),
+    "authlib": ("clusters/access/tokens.py",),
+    "joserfc": ("clusters/brokers/token_issuer.py",),
     "cryptography": ("clusters/access/stores.py", "clusters/brokers/certificates.py"),
     "distributed": ("load/backends",),
     "docker": ("clusters/docker",),

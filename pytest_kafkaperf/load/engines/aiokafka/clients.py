@@ -20,6 +20,7 @@ For robustness:
 
 - `aiokafka.conn.AIOKafkaConnection.send` reports broken connections as an error from which clients recover. The
   replacement is used only in worker processes.
+- `aiokafka.conn.AIOKafkaConnection` logs in again before a login expires (`clusters.admin.relogin`).
 - `aiokafka.client.MetadataRequest` would create a deleted topic when a client requests its metadata. The replacement is
   used only in worker processes.
 - `MessageAccumulator.reenqueue` keeps the order of batches that failed together.
@@ -46,6 +47,7 @@ from aiokafka.producer import message_accumulator, producer, sender
 from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.clusters.admin.connection import ask_for_topics
+from pytest_kafkaperf.clusters.admin.relogin import ReloginConnection
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.engines.aiokafka.client_config import IN_FLIGHT
 from pytest_kafkaperf.load.engines.aiokafka.decoder import FetchedBatches, reader_of
@@ -144,7 +146,7 @@ _READER_LIMIT = 8 << 20
 CPU time is a third higher."""
 
 
-class Connection(conn.AIOKafkaConnection):  # type: ignore[misc]
+class Connection(ReloginConnection):
     """Connection that raises `KafkaConnectionError` for every failed write, so that clients reconnect.
 
     With uvloop, writing to a closed transport raises a RuntimeError (https://github.com/aio-libs/aiokafka/issues/1038).
@@ -206,6 +208,7 @@ class Connection(conn.AIOKafkaConnection):  # type: ignore[misc]
             answer.set_result(Response.decode(resp))
         self._last_action = time.monotonic()
         self._requests.popleft()
+        self._count_answer()
 
     def _time_out(self, answer: asyncio.Future[Response]) -> None:
         if not answer.done():

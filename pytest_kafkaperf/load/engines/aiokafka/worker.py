@@ -84,15 +84,14 @@ class LoadWorker:
         self._producers: list[Producer] = []
         self._consumers: list[Consumer] = []
         self._visible = 0
+        self._config = assignment.access.arguments()
+        """Connection settings for all clients. With OAUTHBEARER, they share a token."""
 
     async def run(self) -> WorkerReport:
         """Take part in one round and return the report."""
         report = WorkerReport()
         with self._counters as counters:
-            async with self._clients():
-                start_ns = await self._start_instant(counters)
-                if start_ns is not None:
-                    await self._load(report, counters, start_ns)
+            await self._while_logged_in(self._take_part(report, counters))
         report.notes = self._notes.notices("aiokafka")
         return report
 
@@ -104,7 +103,7 @@ class LoadWorker:
         the full time limit.
         """
         assignment, scenario = self._assignment, self._scenario
-        servers, config = assignment.bootstrap_servers, assignment.access.arguments()
+        servers, config = assignment.bootstrap_servers, self._config
         topic, prefix = scenario.output_topic or assignment.topic, assignment.group
         payload = Payload(scenario, seed=assignment.seed, nonce=assignment.nonce) if assignment.producers else None
         largest = payload.largest if payload else 0
@@ -180,6 +179,34 @@ class LoadWorker:
                 raise LoadError(f"the controller did not start the round within {_START_TIMEOUT_S} s")
             await asyncio.sleep(_READY_TICK_S)
         return start_ns
+
+    async def _take_part(self, report: WorkerReport, counters: SharedCounters) -> None:
+        async with self._clients():
+            start_ns = await self._start_instant(counters)
+            if start_ns is not None:
+                await self._load(report, counters, start_ns)
+
+    async def _while_logged_in(self, load: Coroutine[Any, Any, None]) -> None:
+        """Run the load; if a login with an access token fails, stop at once, because clients would retry for a while.
+
+        Raises:
+            LoadError: a login failed.
+
+        """
+        provider = self._config.get("sasl_oauth_token_provider")
+        if provider is None:
+            await load
+            return
+        running, failing = asyncio.ensure_future(load), asyncio.ensure_future(provider.failure())
+        try:
+            await asyncio.wait([running, failing], return_when=asyncio.FIRST_COMPLETED)
+            if failing.done() and (not running.done() or running.exception() is not None):
+                raise LoadError(failing.result())
+            await running
+        finally:
+            for task in (running, failing):
+                task.cancel()
+            await asyncio.wait([running, failing])
 
     async def _load(self, report: WorkerReport, counters: SharedCounters, start_ns: int) -> None:
         meter = _Meter()

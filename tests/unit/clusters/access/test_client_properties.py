@@ -18,7 +18,20 @@ from pytest_kafkaperf.clusters.access.client_properties import read_access, read
 from pytest_kafkaperf.clusters.access.logins import Mechanism, Plain, password_login
 from pytest_kafkaperf.core.errors import UsageError
 from tests.support.access_properties import properties_of
-from tests.support.client_files import LOGIN, MADE, PLAIN, SASL, SCRAM, SECRET, TEXT, TIMEOUT_S, TLS, refused, written
+from tests.support.client_files import (
+    LOGIN,
+    MADE,
+    OAUTH,
+    PLAIN,
+    SASL,
+    SCRAM,
+    SECRET,
+    TEXT,
+    TIMEOUT_S,
+    TLS,
+    refused,
+    written,
+)
 
 VALID = (
     "bootstrap.servers",
@@ -28,7 +41,13 @@ VALID = (
     "request.timeout.ms",
     "retry.backoff.ms",
     "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
     "sasl.mechanism",
+    "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.jwt.retriever.class",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.token.endpoint.url",
     "security.protocol",
     "ssl.endpoint.identification.algorithm",
     "ssl.key.password",
@@ -78,9 +97,9 @@ def test_a_login_is_read_as_kafka_reads_it(tmp_path: Path, line: str, login: tup
     [
         (
             f'{SECRET} required username="a" password="b";',
-            f"contains an unsupported login module; use {PLAIN} or {SCRAM}",
+            f"contains an unsupported login module; use {PLAIN}, {SCRAM} or {OAUTH}",
         ),
-        (";", f"contains an unsupported login module; use {PLAIN} or {SCRAM}"),
+        (";", f"contains an unsupported login module; use {PLAIN}, {SCRAM} or {OAUTH}"),
         (
             f'{SCRAM} required username="a" password="{SECRET}";',
             f"uses {SCRAM}, which supports only SCRAM-SHA-256 and SCRAM-SHA-512",
@@ -128,7 +147,7 @@ def test_a_login_that_cannot_be_read_says_how_to_write_it(tmp_path: Path, line: 
             {"security.protocol": "SASL_SSL"},
             [
                 "'sasl.mechanism' is missing (Kafka's default, GSSAPI, is not supported); "
-                "use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
+                "use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER",
                 f'\'sasl.jaas.config\' is missing; give {PLAIN} required username="..." password="...";',
             ],
         ),
@@ -139,7 +158,8 @@ def test_a_login_that_cannot_be_read_says_how_to_write_it(tmp_path: Path, line: 
         (
             LOGIN | {"sasl.mechanism": "GSSAPI", "request.timeout.ms": SECRET, "retry.backoff.ms": "-1"},
             [
-                "'sasl.mechanism' is 'GSSAPI', which is not supported; use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
+                "'sasl.mechanism' is 'GSSAPI', which is not supported; use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, "
+                "OAUTHBEARER",
                 "'request.timeout.ms' is not a whole number from 1 to 2147483647",
                 "'retry.backoff.ms' is not a whole number from 0 to 2147483647",
             ],
@@ -183,7 +203,8 @@ def test_unsupported_keys_are_named_without_their_values(tmp_path: Path) -> None
         "'acks' (line 3) is not supported",
         "'ssl.truststore.passwort' (line 4) is not supported: did you mean "
         "'ssl.truststore.password', 'ssl.keystore.password' or 'ssl.truststore.type'?",
-        "'sasl.oauthbearer.token' (line 5) is not supported",
+        "'sasl.oauthbearer.token' (line 5) is not supported: did you mean 'sasl.oauthbearer.scope', "
+        "'sasl.oauthbearer.token.endpoint.url' or 'sasl.oauthbearer.jwt.retriever.class'?",
         "a key that looks like part of a broken value (line 8) is not supported",
         "a key that looks like part of a broken value (line 9) is not supported",
         f"valid names are {', '.join(map(repr, VALID))}: remove the others, and set producer and consumer "

@@ -97,7 +97,16 @@ def test_fixtures_give_paths_that_start_at_the_folder(tmp_path: Path) -> None:
         (
             {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", "sasl_plain_username": "a",
              "sasl_plain_password": SECRET},
-            "'sasl.mechanism' is 'OAUTHBEARER', which is not supported; use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
+            "'sasl_plain_username' and 'sasl_plain_password' have no effect with OAUTHBEARER; give client credentials, "
+            "or a function: Cluster(token=...); 'sasl.oauthbearer.token.endpoint.url' is missing; give the URL from "
+            "which clients get their tokens",
+        ),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_oauth_token_provider": object()},
+            "'sasl_oauth_token_provider' cannot be sent to worker processes; give a function that returns a token "
+            "instead: Cluster(token=...); 'sasl.mechanism' is missing (Kafka's default, GSSAPI, is not supported); use "
+            "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER; 'sasl.jaas.config' is missing; give "
+            'org.apache.kafka.common.security.plain.PlainLoginModule required username="..." password="...";',
         ),
     ],
 )  # fmt: skip

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.brokers.certificates import Certificates, certificates
-from pytest_kafkaperf.clusters.brokers.config import Security
+from pytest_kafkaperf.clusters.brokers.config import Files, Security
 from pytest_kafkaperf.clusters.external import reach
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError
@@ -209,11 +209,13 @@ def test_java_reads_them(tmp_path: Path) -> None:
     assert shown.count("Owner: ") == 2
 
 
-@pytest.mark.parametrize("kind", ["sasl_scram", "sasl_plain", "tls", "sasl_scram+tls"])
+@pytest.mark.parametrize("kind", ["sasl_scram", "sasl_plain", "sasl_oauth", "tls", "sasl_scram+tls"])
 def test_what_a_broker_was_told_is_shown_without_its_secrets(kind: str) -> None:
     """The end of its log stands in errors, and may repeat its properties, or a line of its key."""
     security = Security.make(kind, ["127.0.0.1"])
-    told = [*security.properties(keystore="keystore.pem").values(), *(security.keystore or "").splitlines()]
+    files = Files(keystore="/keystore.pem", keys="/keys.json")
+    told = [*security.properties(files).values(), *(security.keystore or "").splitlines()]
+    told += map(str, (security.issued, *security.access.secrets()))
     secrets = {*security.access.secrets(), *security.admin.secrets()}
     if security.certificates is not None:
         secrets |= {*security.certificates.key.get_secret_value().splitlines()[1:-1]}

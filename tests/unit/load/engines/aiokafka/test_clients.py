@@ -37,6 +37,7 @@ from aiokafka.structs import TopicPartition
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pytest_kafkaperf.clusters.admin.relogin import ReloginConnection
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.engines.aiokafka.clients import (
     Connection,
@@ -599,9 +600,9 @@ def test_clients_ask_about_topics_without_creating_them() -> None:
 
 
 def test_clients_make_connections_of_the_class_and_buffer_that_we_replace() -> None:
-    """`Connection` stands in for it, and overrides one method."""
+    """`Connection` stands in for it, and overrides some of its methods."""
     adapt(Scenario.of({}))
-    connection = Connection.__base__
+    connection = ReloginConnection.__base__
 
     assert conn.AIOKafkaConnection is Connection
     assert conn.READER_LIMIT == 8 << 20
@@ -610,6 +611,11 @@ def test_clients_make_connections_of_the_class_and_buffer_that_we_replace() -> N
     assert list(inspect.signature(connection.send).parameters) == ["self", "request", "expect_response"]
     assert "return self._writer.drain()" in inspect.getsource(connection.send)
     assert list(inspect.signature(connection.close).parameters) == ["self", "reason", "exc"]
+    assert "self._requests.append(" in inspect.getsource(connection.send)  # a login's requests are moved to the front
+    handshake = inspect.getsource(connection._do_sasl_handshake)
+    assert "await self.send(SaslHandShakeRequest(self._sasl_mechanism))" in handshake
+    assert "resp = await self.send(SaslAuthenticateRequest(payload))" in handshake
+    assert "authenticator = self.authenticator_oauth()" in handshake
     assert "CONNECTION_BROKEN" in conn.CloseReason.__members__
     assert list(inspect.signature(AIOKafkaClient.send).parameters) == ["self", "node_id", "request", "group"]
 
