@@ -357,6 +357,7 @@ def _supported() -> str:
         "aiokafka",
         "testcontainers",
         "distributed",
+        "authlib",
         "jinja2",
         "apache-otava",
     )
@@ -410,6 +411,7 @@ _LOWEST_AND_NEWEST = "tested: the lowest and the newest supported version"
 _PACKAGES = {
     "aiokafka": "newer versions are refused, because the load engine replaces parts of it",
     "distributed": "extra `dask`",
+    "authlib": "extra `oauth`",
     "jinja2": "extras `html` and `template`",
     "apache-otava": "extra `trend`; CPython up to 3.14",
 }

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_kafkaperf.core.errors import LoadError
-from pytest_kafkaperf.load.backends.dask_sync import BEGIN_S, SILENT_S, SyncState
+from pytest_kafkaperf.load.backends.dask_sync import BEGIN_S, SILENT_S, SyncState, digest
 from pytest_kafkaperf.load.backends.dask_task import send
 
 LEFT = "was lost: killed, out of memory, or cut off from the scheduler"
@@ -71,3 +71,21 @@ def test_a_scheduler_that_does_not_know_the_controller_any_more_is_a_load_error(
     scheduler = SimpleNamespace(kafkaperf=unknown)
     with pytest.raises(LoadError, match="^the Dask scheduler has restarted or lost its client$"):
         asyncio.run(send(scheduler, "kafkaperf", do="clock"))
+
+
+def test_a_machine_gets_each_token_once() -> None:
+    """Rows are exchanged many times a second, and tokens are long and change rarely."""
+    state = SyncState(ADDRESSES, now_s=0.0)
+    state.token = "first"  # noqa: S105 - of nobody
+    assert state.share(0, "a", 1, [0], now_s=0.1)["token"] == "first"
+    assert "token" not in state.share(0, "a", 2, [0], now_s=0.2, token=digest("first"))
+    state.control([0], None, now_s=0.3)
+    assert "token" not in state.share(0, "a", 3, [0], now_s=0.4, token=digest("first"))
+    state.control([0], "second", now_s=0.5)
+    assert state.share(0, "a", 4, [0], now_s=0.6, token=digest("first"))["token"] == "second"
+
+
+def test_a_machine_whose_login_needs_no_token_gets_none() -> None:
+    """Its worker would look for a file."""
+    state = SyncState(ADDRESSES, now_s=0.0)
+    assert "token" not in state.share(0, "a", 1, [0], now_s=0.1)

@@ -1,0 +1,117 @@
+"""Tokens for the workers: they find the current one in a file, and no client secret."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.access.oauth import OAuth
+from pytest_kafkaperf.clusters.access.tokens import TokenFunction
+from pytest_kafkaperf.core.errors import ClusterError, LoadError
+from pytest_kafkaperf.load.pushed_tokens import Pusher, checking, localized, read_pushed, token_path
+from tests.support.patience import PATIENCE_S
+
+
+class Source:
+    """A function of a user's, whose tokens live for a second."""
+
+    def __init__(self, life_s: float = 1.0) -> None:
+        self.life_s = life_s
+        self.count = 0
+        self.is_down = False
+
+    def __call__(self) -> tuple[str, float]:
+        if self.is_down:
+            raise RuntimeError("no role")
+        self.count += 1
+        return f"token-{self.count}", (time.time() + self.life_s) * 1000
+
+
+def access_of(source: Source) -> Access:
+    return Access(protocol="SASL_SSL", login=OAuth(source=TokenFunction(function=source)))
+
+
+def token_of(access: Access) -> str:
+    assert isinstance(access.login, OAuth)
+    return access.login.token().value.get_secret_value()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait until something has happened."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def test_workers_always_find_the_current_token(tmp_path: Path) -> None:
+    """They live longer than a token, and cannot get one themselves."""
+    source, path = Source(), token_path(str(tmp_path / "round-1"))
+    pusher = Pusher(access_of(source), path)
+    with pusher.open():
+        worker: Access = pickle.loads(pickle.dumps(pusher.access))  # noqa: S301 - as processes do
+        assert token_of(worker) == "token-1"
+        assert worker.secrets() == ("token-1",)
+        until(lambda: token_of(worker) == "token-3")
+        pusher.check()
+        assert read_pushed(str(tmp_path / "round-1")) is not None
+    assert [*tmp_path.iterdir()] == []
+    assert read_pushed(str(tmp_path / "round-1")) is None
+
+
+def test_workers_on_another_machine_read_their_own_file(tmp_path: Path) -> None:
+    """The paths of this machine mean nothing there."""
+    pusher = Pusher(access_of(Source()), token_path(str(tmp_path / "here")))
+    with pusher.open():
+        there = localized(pusher.access, str(tmp_path / "there"))
+        with pytest.raises(ClusterError):
+            token_of(there)
+        Path(token_path(str(tmp_path / "there"))).write_text(read_pushed(str(tmp_path / "here")) or "")
+        assert token_of(there) == "token-1"
+
+
+def test_an_expired_token_ends_the_load_with_the_reason(tmp_path: Path) -> None:
+    """Controller and workers give the same reason, which is reported once."""
+    source = Source()
+    pusher = Pusher(access_of(source), token_path(str(tmp_path / "round-1")))
+    reason = (
+        "the access token has expired and could not be renewed: the function given as Cluster(token=...) failed: "
+        "RuntimeError: no role"
+    )
+    with pusher.open():
+        source.is_down = True
+
+        def is_over() -> bool:
+            try:
+                checking(pusher, lambda: None)()
+            except LoadError as error:
+                assert str(error) == reason
+                return True
+            return False
+
+        until(is_over)
+        with pytest.raises(ClusterError) as raised:
+            token_of(pusher.access)
+        assert str(raised.value) == reason
+
+
+def test_a_load_does_not_start_without_a_token(tmp_path: Path) -> None:
+    """The reason is known at once."""
+    source = Source()
+    source.is_down = True
+    with pytest.raises(ClusterError, match="no role"), Pusher(access_of(source), str(tmp_path / "token")).open():
+        pass
+
+
+def test_other_logins_need_no_file(tmp_path: Path) -> None:
+    """Passwords go with the assignment."""
+    pusher = Pusher(Access(), str(tmp_path / "token"))
+    with pusher.open():
+        assert pusher.access == localized(pusher.access, str(tmp_path)) == Access()
+        pusher.check()
+        assert [*tmp_path.iterdir()] == []
