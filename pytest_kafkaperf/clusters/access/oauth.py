@@ -103,17 +103,20 @@ class OAuth:
             subject = claims_of(self.token().value.get_secret_value()).get("sub")
         except ClusterError:
             subject = None
-        return subject if isinstance(subject, str) else "of the access token"
+        return subject if isinstance(subject, str) else "SUBJECT-OF-THE-TOKEN"
 
     @property
     def to_check(self) -> str:
         """Settings to mention in the error message if the cluster rejects the login, because they may be wrong."""
-        found = "that the brokers accept the token's issuer and audience, and the clocks of all machines"
         try:
             described = describe(self.token().value.get_secret_value())
-        except ClusterError as error:
-            described = str(error)
-        return f"{found} ({described})" if described else found
+        except ClusterError:
+            described = ""
+        claims = f" (the token has {described})" if described else ""
+        return (
+            f"the issuer, audience and scope that the brokers expect{claims}, the clocks of all machines, and "
+            "'sasl.oauthbearer.*'"
+        )
 
     def arguments(self) -> dict[str, Any]:
         """Return keyword arguments for aiokafka's clients; their repr does not show secrets."""

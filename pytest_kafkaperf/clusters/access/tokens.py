@@ -312,7 +312,7 @@ def describe(value: str) -> str:
     issued_s = claims.get("iat")
     if isinstance(issued_s, int | float) and issued_s - time.time() > _SKEW_S:
         parts.append(f"issued {issued_s - time.time():.0f} s in the future, so the clocks differ")
-    return printable(shortened(f"the token: {', '.join(parts)}", _MAX_REASON)) if parts else ""
+    return printable(shortened(", ".join(parts), _MAX_REASON))
 
 
 def token_source(url: str) -> TokenFile | None:

@@ -65,7 +65,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
     def rejected(self, error: Exception) -> None:
         """Record that a broker rejected the last token."""
         described = "" if self._last is None else describe(self._last.value.get_secret_value())
-        self._fail(f"a broker rejected the access token: {error}{f' ({described})' if described else ''}")
+        self._fail(f"a broker rejected the access token{f' ({described})' if described else ''}: {error}")
 
     async def failure(self) -> str:
         """Wait until a login fails, and return the reason."""
@@ -222,7 +222,11 @@ class ReloginConnection(conn.AIOKafkaConnection):  # type: ignore[misc]
         if self._writer is held:
             self._writer = held.writer
             self.relogins += 1
-            held.write_all()
+            try:
+                held.write_all()
+            except (OSError, RuntimeError) as error:  # the broker has closed the connection in the meantime
+                held.drop()
+                self.close(reason=conn.CloseReason.CONNECTION_BROKEN, exc=error)
 
     def _handle_frame(self, resp: bytes) -> None:
         """Handle a response like aiokafka's own method."""

@@ -184,7 +184,7 @@ def test_the_user_of_permissions_is_the_subject_of_the_token() -> None:
         login = OAuth(source=TokenFunction(function=server.token))
         assert login.principal == "perf"
         assert "sub 'perf'" in login.to_check
-    assert OAuth(source=FixedToken(value=SecretStr("opaque"))).principal == "of the access token"
+    assert OAuth(source=FixedToken(value=SecretStr("opaque"))).principal == "SUBJECT-OF-THE-TOKEN"
 
 
 def test_a_fixture_gives_tokens_by_a_function() -> None:
