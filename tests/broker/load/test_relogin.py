@@ -25,7 +25,7 @@ from tests.support.token_server import TokenServer, token_server
 
 LIFE_S = 15
 """Of a token: longer than a connection may live without a new login."""
-WINDOW_S = 35
+WINDOW_S = 25
 EXACT = {"lost": 0, "duplicated": 0, "errors": 0, "reordered": 0}
 
 
@@ -72,6 +72,19 @@ def test_a_load_outlives_its_logins(cluster: Cluster, server: TokenServer, load:
     assert [worker.repeated_batches for worker in ran.report.workers] == [0] * len(ran.report.workers)
     assert [worker.notes for worker in ran.report.workers] == [[]] * len(ran.report.workers)
     assert len(server.issued) - before >= WINDOW_S // LIFE_S
+
+
+@pytest.mark.parametrize("security", ["sasl_oauth+tls", "sasl_scram", "sasl_plain"])
+def test_every_login_is_renewed(load: Load, security: str) -> None:
+    """Brokers limit how long any login lasts, whatever its mechanism."""
+    spec = ClusterSpec.of(
+        {"security": security, "heap": "256m", "config": {"connections.max.reauth.ms": REAUTH_S * 1000}}
+    )
+    with provision(spec, target="local") as cluster:
+        ran = load(cluster, duration=f"{1.5 * REAUTH_S} s", rate="2k records/s", consumers=1)
+    assert ran.faults == []
+    assert {name: ran.metrics[name] for name in EXACT} == EXACT
+    assert [worker.repeated_batches for worker in ran.report.workers] == [0] * len(ran.report.workers)
 
 
 async def _ask_for(connection: Any, length_s: float) -> int:

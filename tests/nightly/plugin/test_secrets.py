@@ -10,7 +10,11 @@ from tests.support.project import Project
 
 @pytest.mark.parametrize(
     ("target", "security"),
-    [("local", "sasl_plain"), pytest.param("docker", "sasl_scram+tls", marks=pytest.mark.docker)],
+    [
+        ("local", "sasl_plain"),
+        pytest.param("docker", "sasl_scram+tls", marks=pytest.mark.docker),
+        pytest.param("docker", "sasl_oauth+tls", marks=pytest.mark.docker),
+    ],
 )
 def test_no_output_has_a_secret_of_a_cluster_that_the_plugin_started(
     project: Project, target: str, security: str
