@@ -68,7 +68,7 @@ OPTIONS = {
     ),
     "insecure-workers": Option(
         "",
-        "send passwords and private keys to Dask workers even if the Dask cluster does not use TLS",
+        "send passwords, access tokens and private keys to Dask workers even if the Dask cluster does not use TLS",
         "off",
         "bool",
         "command line",
