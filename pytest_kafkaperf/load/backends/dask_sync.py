@@ -122,7 +122,7 @@ class SyncState:
         self._attempts: dict[int, str] = {}
         self._seen_s: dict[int, float] = {}
         self.token: str | None = None
-        """Content of the workers' token file; None if they do not need tokens."""
+        """Sealed content of the workers' token file; None if they do not need tokens."""
 
     def control(self, cells: list[int], token: str | None = None, *, now_s: float) -> dict[str, Any]:
         """Store the controller's row and any new token.
@@ -163,9 +163,30 @@ class SyncState:
         return None
 
 
-def digest(text: str) -> str:
-    """Return a short text that identifies a token without revealing it."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def seal(token: str, key: str) -> str:
+    """Encrypt the content of a token file, because Dask logs messages at its most detailed level."""
+    from cryptography.fernet import Fernet  # noqa: PLC0415 - only for tokens
+
+    return Fernet(key).encrypt(token.encode()).decode("ascii")
+
+
+def unseal(sealed: str, key: str) -> str:
+    """Decrypt the content of a token file."""
+    from cryptography.fernet import Fernet  # noqa: PLC0415 - only for tokens
+
+    return Fernet(key).decrypt(sealed).decode()
+
+
+def new_key() -> str:
+    """Return a new key for `seal`."""
+    from cryptography.fernet import Fernet  # noqa: PLC0415 - only for tokens
+
+    return Fernet.generate_key().decode("ascii")
+
+
+def digest(sealed: str) -> str:
+    """Return a short text that identifies a sealed token."""
+    return hashlib.sha256(sealed.encode()).hexdigest()[:16]
 
 
 class SchedulerSync(SchedulerPlugin):
@@ -227,14 +248,16 @@ Workers = Sequence[tuple[Future[Any], str]]
 
 
 @contextlib.contextmanager
-def synchronized(ask: Callable[..., dict[str, Any]], counters: SharedCounters, workers: Workers) -> Iterator[None]:
+def synchronized(
+    ask: Callable[..., dict[str, Any]], counters: SharedCounters, workers: Workers, key: str
+) -> Iterator[None]:
     """Synchronize the controller's counters until the block ends, and fail the futures of lost workers.
 
-    `ask` sends a message to the scheduler; it is called in a thread.
+    `ask` sends a message to the scheduler; it is called in a thread. `key` seals access tokens.
     """
     closing = threading.Event()
     thread = threading.Thread(
-        target=_synchronize, args=(closing, ask, counters, workers), name="kafkaperf-counters", daemon=True
+        target=_synchronize, args=(closing, ask, counters, workers, key), name="kafkaperf-counters", daemon=True
     )
     thread.start()
     try:
@@ -245,14 +268,15 @@ def synchronized(ask: Callable[..., dict[str, Any]], counters: SharedCounters, w
 
 
 def _synchronize(
-    closing: threading.Event, ask: Callable[..., dict[str, Any]], counters: SharedCounters, workers: Workers
+    closing: threading.Event, ask: Callable[..., dict[str, Any]], counters: SharedCounters, workers: Workers, key: str
 ) -> None:
     rows, answered_s = AlignedCounters(), time.monotonic()
     sent: str | None = None
     while not closing.wait(TICK_S):
         token = read_pushed(counters.path)
+        sealed = None if token is None or token == sent else seal(token, key)
         try:
-            answer = ask(do="control", cells=counters.read_row(CONTROLLER), token=None if token == sent else token)
+            answer = ask(do="control", cells=counters.read_row(CONTROLLER), token=sealed)
         except LoadError as error:
             if time.monotonic() - answered_s > SILENT_S:
                 _fail(workers, str(error))

@@ -27,7 +27,16 @@ from distributed.worker import Worker, secede
 from pytest_kafkaperf.clusters.access.tokens import write_pushed
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.signals import interrupt_blocked
-from pytest_kafkaperf.load.backends.dask_sync import SILENT_S, TICK_S, Exchange, clock_name, digest, reading, until
+from pytest_kafkaperf.load.backends.dask_sync import (
+    SILENT_S,
+    TICK_S,
+    Exchange,
+    clock_name,
+    digest,
+    reading,
+    unseal,
+    until,
+)
 from pytest_kafkaperf.load.backends.processes import begin, without_main
 from pytest_kafkaperf.load.clock import set_clock
 from pytest_kafkaperf.load.controller import DIED, WorkerDiedError
@@ -111,6 +120,8 @@ class Share:
     """This machine's clock, compared with the scheduler's clock."""
     tolerated_ns: int
     """Time by which another machine's record can seem to arrive too early."""
+    key: str = dataclasses.field(repr=False)
+    """Key with which access tokens in messages are sealed."""
 
 
 def run_share(share: Share, samples: bytes | None) -> WorkerReport:
@@ -249,7 +260,7 @@ class _Host:
         if answer.get("over"):
             raise LoadError(_OVER)
         if token := answer.get("token"):
-            write_pushed(Path(token_path(self._counters.path)), token)
+            write_pushed(Path(token_path(self._counters.path)), unseal(token, self._share.key))
             self._token = digest(token)
         for other, cells in answer["rows"]:
             self._counters.write_row(other, cells)

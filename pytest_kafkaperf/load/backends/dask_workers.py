@@ -29,7 +29,9 @@ from pytest_kafkaperf.load.backends.dask_sync import (
     ANSWER_S,
     SchedulerSync,
     by_clock,
+    new_key,
     relative_to,
+    seal,
     spread,
     synchronized,
     tolerated_ns,
@@ -129,7 +131,7 @@ class DaskWorkers:
         refuse_loopback(assignments[0].bootstrap_servers, [readings[address] for address in addresses])
         best = by_clock([common, *readings.values()])
         clocks = [relative_to(best[common.name], best[readings[address].name]) for address in addresses]
-        sync_id = secrets.token_hex(8)
+        sync_id, key = secrets.token_hex(8), new_key()
         shares = [
             Share(
                 handler=self._handler,
@@ -139,6 +141,7 @@ class DaskWorkers:
                 clock=clock,
                 before=best[clock.name],
                 tolerated_ns=tolerated_ns(clock, clocks),
+                key=key,
             )
             for assignment, clock in zip(assignments, clocks, strict=True)
         ]
@@ -146,7 +149,7 @@ class DaskWorkers:
         with self._run(sync_id, addresses, shares) as tasks:
             futures = [_result_of(task, name) for task, name in zip(tasks, names, strict=True)]
             with synchronized(
-                functools.partial(self._ask, sync_id=sync_id), counters, list(zip(futures, names, strict=True))
+                functools.partial(self._ask, sync_id=sync_id), counters, list(zip(futures, names, strict=True)), key
             ):
                 yield futures
 
@@ -161,7 +164,8 @@ class DaskWorkers:
     ) -> Iterator[Sequence[Future[WorkerReport]]]:
         """Run a Dask task for each share until the block ends."""
         token = read_pushed(shares[0].assignment.counters)
-        self._ask(do="open", sync_id=sync_id, addresses=[*addresses], token=token)
+        sealed = None if token is None else seal(token, shares[0].key)
+        self._ask(do="open", sync_id=sync_id, addresses=[*addresses], token=sealed)
         tasks: list[Future[WorkerReport]] = []
         try:
             samples = self._samples(shares[0].assignment.scenario, addresses)

@@ -34,7 +34,11 @@ HOMES = {
     "_pytest": (),
     "authlib": ("clusters/access/tokens.py",),
     "joserfc": ("clusters/brokers/token_issuer.py",),
-    "cryptography": ("clusters/access/stores.py", "clusters/brokers/certificates.py"),
+    "cryptography": (
+        "clusters/access/stores.py",
+        "clusters/brokers/certificates.py",
+        "load/backends/dask_sync.py",
+    ),
     "distributed": ("load/backends",),
     "docker": ("clusters/docker",),
     "jinja2": ("reports/html/page.py", "load/generation.py"),

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_kafkaperf.core.errors import LoadError
-from pytest_kafkaperf.load.backends.dask_sync import BEGIN_S, SILENT_S, SyncState, digest
+from pytest_kafkaperf.load.backends.dask_sync import BEGIN_S, SILENT_S, SyncState, digest, new_key, seal, unseal
 from pytest_kafkaperf.load.backends.dask_task import send
 
 LEFT = "was lost: killed, out of memory, or cut off from the scheduler"
@@ -89,3 +89,11 @@ def test_a_machine_whose_login_needs_no_token_gets_none() -> None:
     """Its worker would look for a file."""
     state = SyncState(ADDRESSES, now_s=0.0)
     assert "token" not in state.share(0, "a", 1, [0], now_s=0.1)
+
+
+def test_a_token_in_a_message_is_sealed() -> None:
+    """Dask logs messages at its most detailed level, and the scheduler needs no token."""
+    key, token = new_key(), '{"token": "eyJ0eXAi", "problem": null}'
+    sealed = seal(token, key)
+    assert "eyJ0eXAi" not in sealed
+    assert unseal(sealed, key) == token
