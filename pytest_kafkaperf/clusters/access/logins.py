@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, cast, get_args
 from pydantic import SecretStr
 
 from pytest_kafkaperf.clusters.access.jaas import escaped, jaas_line, read_options
-from pytest_kafkaperf.clusters.access.oauth import OAUTH_SETTINGS, OAUTH_VARIABLES, OAuth, read_oauth
+from pytest_kafkaperf.clusters.access.oauth import OAUTH_SETTINGS, OAUTH_VARIABLES, Hidden, OAuth, read_oauth
 from pytest_kafkaperf.core.errors import UsageError, shortened
 
 ScramMechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
@@ -22,15 +22,6 @@ Mechanism = Literal[PasswordMechanism, "OAUTHBEARER"]
 
 LOGIN_VARIABLES = ("KAFKA_SASL_MECHANISM", "KAFKA_SASL_USERNAME", "KAFKA_SASL_PASSWORD", *OAUTH_VARIABLES)
 """Environment variables used by all logins."""
-
-
-class _Secret(str):
-    """String whose repr is hidden, even inside a mapping, because tracebacks print the repr of values."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "'***'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +47,7 @@ class _UserAndPassword:
         return {
             "sasl_mechanism": self.mechanism,
             "sasl_plain_username": self.username,
-            "sasl_plain_password": _Secret(self.password.get_secret_value()),
+            "sasl_plain_password": Hidden(self.password.get_secret_value()),
         }
 
     def variables(self) -> dict[str, str | None]:
@@ -64,7 +55,7 @@ class _UserAndPassword:
         return {
             "KAFKA_SASL_MECHANISM": self.mechanism,
             "KAFKA_SASL_USERNAME": self.username,
-            "KAFKA_SASL_PASSWORD": _Secret(self.password.get_secret_value()),
+            "KAFKA_SASL_PASSWORD": Hidden(self.password.get_secret_value()),
         }
 
     def jaas_line(self) -> str:

@@ -60,8 +60,8 @@ OAUTH_VARIABLES = (
 )
 
 
-class _Hidden(str):
-    """Client secret whose repr is hidden, even inside a mapping, because tracebacks print the repr of values."""
+class Hidden(str):
+    """Secret whose repr is hidden, even inside a mapping, because tracebacks print the repr of values."""
 
     __slots__ = ()
 
@@ -131,7 +131,7 @@ class OAuth:
         found: dict[str, str | None] = {"KAFKA_SASL_MECHANISM": self.mechanism}
         match self.source:
             case ClientCredentials(endpoint=endpoint, client_id=client_id, client_secret=secret, scope=scope):
-                values = (endpoint, client_id, _Hidden(secret.get_secret_value()), scope)
+                values = (endpoint, client_id, Hidden(secret.get_secret_value()), scope)
                 found |= dict(zip(OAUTH_VARIABLES, values, strict=True))
             case TokenFile(path=path):
                 found[TOKEN_URL_VARIABLE] = path.absolute().as_uri()
