@@ -67,6 +67,8 @@ MACHINE_MADE = frozenset({ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOS
 _TOO_SLOW_ADVICE = "use more producers, larger records or a lower rate, or give the machine more cores"
 _BELOW = "threshold {expression!r}: the threshold is {limit}, but the "
 _NOT_IN_LOG = "records lost: {lost:.0f} acknowledged records are missing from the log"
+_UNMATCHED = "no input record has the same identity ({identify}) as what arrived in {output_topic!r}"
+_CHECK_IDENTIFY = "check that the application keeps it, and that identify describes where"
 SKEWED = "records carry timestamps up to {skew} after their receipt, so the clocks differ by at least that much"
 """Explanation for unknown end-to-end latency."""
 _COLD = (
@@ -162,10 +164,11 @@ class Cause(Enum):
     )
     NOTHING_MATCHED = (
         ProblemKind.NO_OUTPUT,
-        (
-            "no input record has the same identity ({identify}) as what arrived in {output_topic!r} ({others}): check "
-            "that the application keeps it, and that identify describes where"
-        ),
+        f"{_UNMATCHED} ({{others}}): {_CHECK_IDENTIFY}",
+    )
+    NO_IDENTITY_MATCHED = (
+        ProblemKind.NO_OUTPUT,
+        f"{_UNMATCHED} ({{others}}, the first of which has {{first}}): {_CHECK_IDENTIFY}",
     )
     NO_OUTPUT = (
         ProblemKind.NO_OUTPUT,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.core.errors import LoadError, shortened
 from pytest_kafkaperf.core.text import repr_of
 from pytest_kafkaperf.load.identity import Nonce
 from pytest_kafkaperf.scenarios.identify import HEADER, Selector, name_of
@@ -240,6 +240,29 @@ def _in_json(value: bytes | None, path: Sequence[str]) -> bytes | None:
     if isinstance(found, float) and found.is_integer():
         found = int(found)  # programs may write the same number in either form
     return None if found is None or isinstance(found, dict | list) else json.dumps(found).encode()
+
+
+_MAX_NAME = 40
+_MAX_FIELDS = 10
+"""Maximum number of JSON fields in a description."""
+
+
+def description_of(record: Any) -> str:
+    """Describe a record by the size of its key and by the size or fields of its value.
+
+    Its content is not shown, because the record may belong to another program.
+    """
+    key = "no key" if record.key is None else f"a key of {len(record.key)} B"
+    try:
+        found = json.loads(record.value or b"")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        value = "no value" if record.value is None else f"a value of {len(record.value)} B, which is not a JSON object"
+        return f"{key} and {value}"
+    names = [shortened(repr_of(name), _MAX_NAME) for name in found]
+    more = f" and {len(names) - _MAX_FIELDS} more" if len(names) > _MAX_FIELDS else ""
+    return f"{key} and the JSON fields {', '.join(names[:_MAX_FIELDS])}{more}" if names else f"{key} and the value {{}}"
 
 
 def _named(function: Callable[[Any], Any], record: Any) -> bytes | None:

@@ -80,6 +80,9 @@ class Source(Protocol):
     def created_ms(self, fetch_offset: int, since_ms: float) -> list[int]:
         """Return the producer's timestamps (CreateTime), starting at the given offset and time."""
 
+    def describe_first(self) -> str:
+        """Describe the first record without its content (see `generation.description_of`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReceivedBatch:

@@ -145,6 +145,7 @@ def _result(members: Sequence[Consumed], outputs: Outputs, measured: Bools) -> C
         last_ns=int(outputs.last_ns[came].max()) if came.any() else None,
         total=total,
         unmatched=outputs.unmatched + sum(part.unmatched for part in members),
+        first_output=next((part.first_output for part in members if part.first_output), ""),
         reassigned=any(part.reassigned for part in members),
         pause_ns=max(part.pause_ns for part in members),
     )

@@ -103,6 +103,8 @@ class Consumed:
     arrivals: list[npt.NDArray[np.int64]] = field(default_factory=list)
     """Identity and arrival time of each record in an application's output, shape `(records, 2)`, if records carry no
     tags."""
+    first_output: str = ""
+    """Description of the first record in an application's output, if records carry no tags."""
     reassigned: bool = False
     """True if the group rebalanced during the read. If the consumer could not commit before, it may skip records."""
     pause_ns: int = 0

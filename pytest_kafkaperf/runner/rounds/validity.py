@@ -267,8 +267,11 @@ def _no_output(load: LoadReport, scenario: Scenario) -> Problem:
     if scenario.identify == BY_HEADER:
         others = Count(unmatched, "other record")
         return Problem(Cause.HEADERS_MISSING, {**topics, "header": HEADER, "others": others})
-    others = Count(unmatched, "record")
-    return Problem(Cause.NOTHING_MATCHED, {**topics, "identify": str(scenario.identify), "others": others})
+    values = {**topics, "identify": str(scenario.identify), "others": Count(unmatched, "record")}
+    first = next((part.first_output for part in load.consumed if part.first_output), None)
+    if first is None:
+        return Problem(Cause.NOTHING_MATCHED, values)
+    return Problem(Cause.NO_IDENTITY_MATCHED, {**values, "first": first})
 
 
 def _application_warnings(integrity: Mapping[str, float], output_topic: str, silent_s: float) -> list[Notice]:

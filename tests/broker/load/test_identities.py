@@ -67,6 +67,21 @@ def test_the_number_of_outputs_may_be_another_one(
     assert {name: ran.metrics.get(name) for name in found} == found
 
 
+def test_a_wrong_output_field_is_shown_next_to_the_fields_of_the_output(
+    broker: Cluster, load: Load, relay: Start
+) -> None:
+    """A typing error is obvious then."""
+    relay("--rebuild")
+    ran = load(broker, **{**THROUGH, **BY_FIELD, "identify": {"input": "json:id", "output": "json:reff"}})
+    (problem,) = ran.round.problems
+    assert problem.kind is ProblemKind.NO_OUTPUT
+    assert problem.text.startswith(
+        f"no input record has the same identity (input json:id, output json:reff) as what arrived in {OUT!r} ("
+    )
+    assert " records, the first of which has a key of " in problem.text
+    assert " B and the JSON fields 'ref'): " in problem.text
+
+
 def test_records_that_repeat_cannot_be_identified(broker: Cluster, load: Load, relay: Start) -> None:
     """The output could belong to any of them."""
     relay("--rebuild")

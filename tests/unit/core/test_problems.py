@@ -84,6 +84,11 @@ TEXTS: dict[Cause, tuple[dict[str, object], str]] = {
         "no input record has the same identity (json:order.id) as what arrived in 'bills' (2 records): check that the "
         "application keeps it, and that identify describes where",
     ),
+    Cause.NO_IDENTITY_MATCHED: (
+        {"identify": "json:id", "others": Count(2, "record"), "output_topic": "bills", "first": "no key and no value"},
+        "no input record has the same identity (json:id) as what arrived in 'bills' (2 records, the first of which has "
+        "no key and no value): check that the application keeps it, and that identify describes where",
+    ),
     Cause.NO_OUTPUT: (
         {"topic": "orders", "output_topic": "bills"},
         "no record arrived in 'bills': start the application before you call kafka_perf(), and check its log; make "

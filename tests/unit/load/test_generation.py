@@ -22,6 +22,7 @@ from pytest_kafkaperf.load.generation import (
     Generator,
     Identifier,
     PlainRecord,
+    description_of,
     first_records,
     identity_function,
     record_of,
@@ -285,3 +286,23 @@ def test_a_hash_depends_on_the_loads_nonce() -> None:
 def test_a_record_without_an_identity_has_no_hash() -> None:
     """An empty key is one."""
     assert (hashed(None), hashed(b"") is None) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        (None, b'{"id": "secret", "total": 3}', "no key and the JSON fields 'id', 'total'"),
+        (b"secret", b"secret", "a key of 6 B and a value of 6 B, which is not a JSON object"),
+        (b"", b"[1]", "a key of 0 B and a value of 3 B, which is not a JSON object"),
+        (None, None, "no key and no value"),
+        (None, b"{}", "no key and the value {}"),
+        (None, b"\xff\xfe", "no key and a value of 2 B, which is not a JSON object"),
+        (None, b"[" * 100_000, "no key and a value of 100000 B, which is not a JSON object"),
+        (None, json.dumps(dict.fromkeys("abcdefghijkl")).encode(), "no key and the JSON fields {} and 2 more"),
+    ],
+)
+def test_a_record_is_described_without_its_content(key: bytes | None, value: bytes | None, expected: str) -> None:
+    """It may belong to another program."""
+    ten = ", ".join(map(repr, "abcdefghij"))
+    record = SimpleNamespace(key=key, value=value, headers=())
+    assert description_of(record) == expected.replace("fields {}", f"fields {ten}")

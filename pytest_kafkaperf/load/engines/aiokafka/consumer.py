@@ -246,6 +246,8 @@ class Consumer:
         report = self.report
         for batch in (batch for of_partition in fetched.values() for batch in of_partition):
             report.arrivals.append(batch.tags)
+            if not report.first_output and batch.source is not None:
+                report.first_output = batch.source.describe_first()
             report.bytes += batch.size_bytes
             report.total += len(batch.tags)
             report.unmatched += batch.count - len(batch.tags)

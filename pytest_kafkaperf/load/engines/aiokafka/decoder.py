@@ -30,7 +30,7 @@ from aiokafka.record.util import decode_varint, encode_varint
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.clock import now_ns
 from pytest_kafkaperf.load.engines.aiokafka.encoder import DECODERS, crc32c
-from pytest_kafkaperf.load.generation import Identifier
+from pytest_kafkaperf.load.generation import Identifier, description_of
 from pytest_kafkaperf.load.identity import Int64s, Nonce, ReceivedBatch
 from pytest_kafkaperf.scenarios.identify import HEADER, Identity, name_of
 from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
@@ -147,6 +147,10 @@ class FetchedBatch(NamedTuple):
         tags = np.empty((len(hashes), 2), dtype=np.int64)
         tags[:, 0], tags[:, 1] = hashes, self.arrived_ns
         return ReceivedBatch(first_offset, count, tags, size_bytes, self)
+
+    def describe_first(self) -> str:
+        """Describe the first record without its content (see `generation.description_of`)."""
+        return description_of(next(iter(default_records.DefaultRecordBatch(self.uncompressed()))))
 
     def uncompressed(self) -> memoryview:
         """Return the uncompressed records."""
