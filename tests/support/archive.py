@@ -15,14 +15,16 @@ from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
 from tests.support.project import Project
 
+DURATION_S = 25
+"""Duration of the round; on a busy machine, the restart alone took 10 s."""
 IMAGE = "localhost/kafkaperf-tests/archive:1.2"
 
 PERF_TEST = """
 @pytest.mark.kafka_scenario(
-    topic="orders", watch_group="archive", rate="500 records/s", duration="12 s", warmup="500 ms", rounds=1
+    topic="orders", watch_group="archive", rate="500 records/s", duration="DURATION", warmup="500 ms", rounds=1
 )
 @pytest.mark.kafka_threshold(
-    "app.delay.p99 <= 20 s", "app.drain <= 5 s", "app.recovery <= 1 min", "app.cpu <= 4 cores", "app.memory <= 1 GiB"
+    "app.delay.p99 <= 30 s", "app.drain <= 5 s", "app.recovery <= 1 min", "app.cpu <= 4 cores", "app.memory <= 1 GiB"
 )
 def test_archive(kafka_app, kafka_perf):
     java = ["java", "-Xmx128m", "-cp", "/opt/archive.jar:/opt/kafka/libs/*"]
@@ -62,13 +64,15 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def measure_and_restart(project: Project, image: str, target: str) -> None:
     """Measure the consumer and restart it under load; its container is removed."""
     cluster = "@pytest.mark.kafka_cluster(heap='300m')" if target == "docker" else ""
-    run = project.test(cluster + PERF_TEST.replace("IMAGE", image)).run(f"--kafka-cluster={target}")
+    run = project.test(cluster + PERF_TEST.replace("IMAGE", image).replace("DURATION", f"{DURATION_S} s")).run(
+        f"--kafka-cluster={target}"
+    )
     assert run.verdicts == {"test_archive": "PASSED"}, run.out
     (test,) = run.report["tests"]
     metrics = {name: one["value"] for name, one in test["metrics"].items()}
     assert 0.01 < metrics["app.cpu"] < 2
     assert 10e6 < metrics["app.memory"] < 800e6
-    assert 0.1 < metrics["app.recovery"] < 12 - 1.5  # from the restart to the end of the round
+    assert 0.1 < metrics["app.recovery"] < DURATION_S - 1.5  # from the restart to the end of the round
     events = [one["text"].partition(": ")[2] for one in test["trials"][0]["rounds"][0]["events"]]
     assert events == ["archive stopped (exited with status 143)", "archive started", "archive ready"]
     with connection() as docker:
