@@ -358,6 +358,9 @@ def _supported() -> str:
         "testcontainers",
         "distributed",
         "authlib",
+        "aws-msk-iam-sasl-signer-python",
+        "azure-identity",
+        "google-auth",
         "jinja2",
         "apache-otava",
     )
@@ -377,6 +380,11 @@ def _supported() -> str:
         ("Windows", "not supported", "use WSL"),
         ("Docker", "a local engine, or a remote one (`DOCKER_HOST`)", "Podman through its socket: expected"),
         ("authentication", mechanisms, "with or without TLS; client certificates (mutual TLS)"),
+        (
+            "logins of clouds",
+            "Amazon MSK (IAM), Microsoft Entra, Google",
+            "tested: the tokens, and where they come from, but not the services",
+        ),
         ("CI", "any", "annotations and summaries on GitHub, metrics on GitLab, JUnit everywhere"),
     ]
     return _table(("", "supported", "remarks"), rows)
@@ -412,6 +420,9 @@ _PACKAGES = {
     "aiokafka": "newer versions are refused, because the load engine replaces parts of it",
     "distributed": "extra `dask`",
     "authlib": "extra `oauth`",
+    "aws-msk-iam-sasl-signer-python": "extra `aws`",
+    "azure-identity": "extra `azure`",
+    "google-auth": "extra `google`",
     "jinja2": "extras `html` and `template`",
     "apache-otava": "extra `trend`; CPython up to 3.14",
 }

@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pytest_kafkaperf.clusters.access.cloud_tokens import AwsToken, AzureToken, GoogleToken
     from pytest_kafkaperf.clusters.cluster import Cluster
     from pytest_kafkaperf.core.errors import KafkaPerfError, NotMeasuredError
     from pytest_kafkaperf.core.metrics import Metric
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.verdict.outcome import Check, Verdict
 
 __all__ = [
+    "AwsToken",
+    "AzureToken",
     "Check",
     "Cluster",
+    "GoogleToken",
     "KafkaPerf",
     "KafkaPerfError",
     "Metric",
@@ -44,6 +48,9 @@ __all__ = [
 ]
 
 _MODULES = {
+    "AwsToken": "clusters.access.cloud_tokens",
+    "AzureToken": "clusters.access.cloud_tokens",
+    "GoogleToken": "clusters.access.cloud_tokens",
     "Check": "verdict.outcome",
     "Cluster": "clusters.cluster",
     "KafkaPerf": "plugin.kafka_perf",

@@ -95,7 +95,13 @@ class Cluster:
             given = f"Cluster(token=...) is a {type(self.token).__name__}"
             raise UsageError(f"{given}; must be a function that returns an access token")
         if (self.client_config or self.token) and self.access == Access():
-            access = read_access(self.client_config, origin="client_config", folder=Path.cwd(), token=self.token)
+            access = read_access(
+                self.client_config,
+                origin="client_config",
+                folder=Path.cwd(),
+                token=self.token,
+                servers=self.bootstrap_servers,
+            )
             object.__setattr__(self, "access", access)
         object.__setattr__(self, "client_config", self.access.arguments())
 

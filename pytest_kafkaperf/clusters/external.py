@@ -30,7 +30,9 @@ def reach(
 
     """
     bootstrap_servers = ",".join(servers)
-    access = Access() if client_properties is None else read_client_properties(client_properties)
+    access = (
+        Access() if client_properties is None else read_client_properties(client_properties, servers=bootstrap_servers)
+    )
     access.log_in()
     try:
         brokers = wait_reachable(bootstrap_servers, access, brokers=spec.brokers, timeout_s=timeout_s)

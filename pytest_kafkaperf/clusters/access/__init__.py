@@ -4,6 +4,8 @@
 - logins: SASL logins with a user name and a password
 - oauth: SASL logins with an access token
 - tokens: access tokens and where they come from
+- cloud_tokens: access tokens from AWS, Azure and Google
+- cloud_logins: settings of these providers' Java libraries
 - jaas: values of `sasl.jaas.config`
 - client_properties: Kafka's client settings, from a file or a fixture
 - stores: PEM and PKCS12 files

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast, get_args
 from pydantic import SecretStr
 
 from pytest_kafkaperf.clusters.access.access import HOSTNAME, Access, Protocol, content_of
+from pytest_kafkaperf.clusters.access.cloud_logins import BOOTSTRAP_SERVERS, MSK_MECHANISM, as_oauth
 from pytest_kafkaperf.clusters.access.logins import (
     JAVA_SPACE,
     MAX_SHOWN,
@@ -27,8 +28,12 @@ if TYPE_CHECKING:
     from javaproperties import PropertiesElement
 
 
-def read_client_properties(path: Path) -> Access:
+def read_client_properties(path: Path, *, servers: str = "") -> Access:
     """Read a client properties file, such as the `--command-config` files for Kafka's own tools.
+
+    Args:
+        path: the file.
+        servers: the cluster's `HOST:PORT[,HOST:PORT...]`; empty to use those in the file.
 
     Raises:
         UsageError: the file cannot be read or has invalid settings; the message lists all problems.
@@ -36,13 +41,13 @@ def read_client_properties(path: Path) -> Access:
     """
     problem = ""
     try:
-        return _read_file(path)
+        return _read_file(path, servers)
     except UsageError as error:
         problem = str(error)
     raise UsageError(printable(problem))  # a new error: the first one's traceback would show the file's secrets
 
 
-def _read_file(path: Path) -> Access:
+def _read_file(path: Path, servers: str) -> Access:
     import javaproperties  # noqa: PLC0415 - only for files
 
     try:
@@ -61,7 +66,12 @@ def _read_file(path: Path) -> Access:
         raise UsageError(
             f"client properties {path}: \\u must be followed by four hexadecimal digits; write a backslash as \\\\"
         ) from None
-    return read_settings(given, origin=f"client properties {path}", folder=path.parent)
+    return read_settings(_at(servers, given), origin=f"client properties {path}", folder=path.parent)
+
+
+def _at(servers: str, given: Mapping[str, tuple[str, str]]) -> Mapping[str, tuple[str, str]]:
+    """Return the settings with the servers that are used; without any, return them unchanged."""
+    return {**given, BOOTSTRAP_SERVERS: (servers, "")} if servers else given
 
 
 def _numbered(elements: Iterator[PropertiesElement]) -> Iterator[tuple[int, PropertiesElement]]:
@@ -72,7 +82,9 @@ def _numbered(elements: Iterator[PropertiesElement]) -> Iterator[tuple[int, Prop
         number += len(re.findall(r"\r\n|\r|\n", element.source))
 
 
-def read_access(given: Mapping[str, object], *, origin: str, folder: Path, token: TokenFrom | None = None) -> Access:
+def read_access(
+    given: Mapping[str, object], *, origin: str, folder: Path, token: TokenFrom | None = None, servers: str = ""
+) -> Access:
     """Read access settings from a fixture, under aiokafka's argument names or Kafka's names with dots.
 
     Args:
@@ -80,6 +92,7 @@ def read_access(given: Mapping[str, object], *, origin: str, folder: Path, token
         origin: the source of the settings, for error messages.
         folder: the folder to which paths are relative.
         token: a function that returns access tokens; None if the settings describe the login.
+        servers: the cluster's `HOST:PORT[,HOST:PORT...]`; empty to use those in the settings.
 
     Raises:
         UsageError: a setting is invalid; the message lists all problems.
@@ -87,14 +100,16 @@ def read_access(given: Mapping[str, object], *, origin: str, folder: Path, token
     """
     problem = ""
     try:
-        return _read_mapping(given, origin=origin, folder=folder, token=token)
+        return _read_mapping(given, origin=origin, folder=folder, token=token, servers=servers)
     except UsageError as error:
         problem = str(error)
     del given
     raise UsageError(problem)  # a new error: the first one's traceback would show secrets
 
 
-def _read_mapping(given: Mapping[str, object], *, origin: str, folder: Path, token: TokenFrom | None) -> Access:
+def _read_mapping(
+    given: Mapping[str, object], *, origin: str, folder: Path, token: TokenFrom | None, servers: str
+) -> Access:
     problems: list[str] = []
     named = {name: value for name, value in given.items() if value is not None}
     if named.pop("ssl_context", None) is not None:
@@ -118,7 +133,7 @@ def _read_mapping(given: Mapping[str, object], *, origin: str, folder: Path, tok
         else:
             texts[dotted_name] = text
     problems += _fold_login(texts)
-    settings = {name: (text, "") for name, text in texts.items()}
+    settings = _at(servers, {name: (text, "") for name, text in texts.items()})
     return read_settings(settings, origin=origin, folder=folder, already=tuple(problems), token=token)
 
 
@@ -183,11 +198,10 @@ _STORES = (
 TokenFrom = Callable[[], object]
 """Function that returns an access token."""
 
-_SERVERS = "bootstrap.servers"
-"""A setting that is accepted, because properties files often contain it, but ignored in favor of `--kafka-cluster`."""
-
-_NAMES = tuple(sorted(("security.protocol", HOSTNAME, _SERVERS, *_LOGIN, *OAUTH_SETTINGS, *_STORES, *_OPTIONS)))
-"""All supported settings."""
+_NAMES = tuple(
+    sorted(("security.protocol", HOSTNAME, BOOTSTRAP_SERVERS, *_LOGIN, *OAUTH_SETTINGS, *_STORES, *_OPTIONS))
+)
+"""All supported settings. Properties files often contain the servers, but those of `--kafka-cluster` are used."""
 
 _MAX_NAMED = 20
 """Maximum number of unsupported settings to list in an error, because the file may not be a client file at all."""
@@ -273,8 +287,11 @@ def _login(values: Mapping[str, str], protocol: Protocol | None, problems: _Prob
     given = any(name in values for name in (*_LOGIN, *OAUTH_SETTINGS))
     if not (given if protocol is None else protocol.startswith("SASL_")):
         return None
-    mechanism = problems.attempt(read_mechanism, values)
-    return problems.attempt(read_login, values, mechanism)
+    translated = problems.attempt(as_oauth, values)
+    if translated is None:
+        return None
+    mechanism = problems.attempt(read_mechanism, translated)
+    return problems.attempt(read_login, translated, mechanism)
 
 
 def _with_tokens(
@@ -320,7 +337,7 @@ def _without_effect(values: Mapping[str, str], protocol: Protocol) -> Iterator[s
     """Yield problems for login or certificate settings that do not match the protocol, one of which is wrong."""
     mechanism = values.get("sasl.mechanism", "OAUTHBEARER")
     for name in OAUTH_SETTINGS:
-        if name in values and protocol.startswith("SASL_") and mechanism != "OAUTHBEARER":
+        if name in values and protocol.startswith("SASL_") and mechanism not in ("OAUTHBEARER", MSK_MECHANISM):
             yield f"{name!r} has no effect with 'sasl.mechanism' {mechanism}; use OAUTHBEARER, or leave it out"
     for names, protocols, is_used in (
         ((*_LOGIN, *OAUTH_SETTINGS), "SASL_PLAINTEXT or SASL_SSL", protocol.startswith("SASL_")),

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, cast, get_args
 
 from pydantic import SecretStr
 
+from pytest_kafkaperf.clusters.access.cloud_logins import MSK_MECHANISM
 from pytest_kafkaperf.clusters.access.jaas import escaped, jaas_line, read_options
 from pytest_kafkaperf.clusters.access.oauth import OAUTH_SETTINGS, OAUTH_VARIABLES, Hidden, OAuth, read_oauth
 from pytest_kafkaperf.core.errors import UsageError, shortened
@@ -101,7 +102,7 @@ JAVA_SPACE = "".join(map(chr, range(33)))
 def read_mechanism(values: Mapping[str, str]) -> Mechanism:
     """Return the mechanism in the settings; raise `UsageError` if it is missing or not supported."""
     given = values.get("sasl.mechanism")
-    valid = ", ".join(get_args(Mechanism))
+    valid = ", ".join((*get_args(Mechanism), MSK_MECHANISM))
     if given is None:
         raise UsageError(f"'sasl.mechanism' is missing (Kafka's default, GSSAPI, is not supported); use {valid}")
     if given not in get_args(Mechanism):

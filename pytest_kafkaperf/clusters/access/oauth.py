@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
+from pytest_kafkaperf.clusters.access.cloud_logins import CLIENT_HANDLER, LOGIN_HANDLER, read_cloud_token
+from pytest_kafkaperf.clusters.access.cloud_tokens import AwsToken, AzureToken, GoogleToken
 from pytest_kafkaperf.clusters.access.jaas import escaped, jaas_line, read_options
 from pytest_kafkaperf.clusters.access.tokens import (
     ClientCredentials,
@@ -27,14 +29,14 @@ from pytest_kafkaperf.core.errors import ClusterError, UsageError
 ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 _SCOPE = "sasl.oauthbearer.scope"
 _ID, _SECRET = (f"sasl.oauthbearer.client.credentials.client.{name}" for name in ("id", "secret"))
-_HANDLER = "sasl.login.callback.handler.class"
 _RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
 
-OAUTH_SETTINGS = (_HANDLER, _ID, _SECRET, _RETRIEVER, _SCOPE, ENDPOINT)
+OAUTH_SETTINGS = (CLIENT_HANDLER, LOGIN_HANDLER, _ID, _SECRET, _RETRIEVER, _SCOPE, ENDPOINT)
 """Settings that only OAUTHBEARER logins have, under their names in Kafka 4 (KIP-1139)."""
 
 _CLASSES = {
-    _HANDLER: (
+    CLIENT_HANDLER: ("org.apache.kafka.common.security.oauthbearer.internals.OAuthBearerSaslClientCallbackHandler",),
+    LOGIN_HANDLER: (
         "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
         "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
     ),
@@ -108,6 +110,10 @@ class OAuth:
     @property
     def to_check(self) -> str:
         """Settings to mention in the error message if the cluster rejects the login, because they may be wrong."""
+        if isinstance(self.source, TokenFunction) and isinstance(
+            self.source.function, AwsToken | AzureToken | GoogleToken
+        ):
+            return f"{self.source.function.to_check}, and the clocks of all machines"
         try:
             described = describe(self.token().value.get_secret_value())
         except ClusterError:
@@ -164,6 +170,9 @@ def _restored(source: PushedToken | FixedToken, extensions: Mapping[str, str]) -
 
 def read_oauth(values: Mapping[str, str]) -> OAuth:
     """Return the login in the settings; raise `UsageError` with a problem that does not quote secrets."""
+    cloud_token = read_cloud_token(values, OAUTH_SETTINGS)
+    if cloud_token is not None:
+        return OAuth(source=TokenFunction(function=cloud_token))
     options, extensions = _options(values)
     for name, classes in _CLASSES.items():
         if values.get(name, classes[0]) not in classes:
@@ -174,9 +183,13 @@ def read_oauth(values: Mapping[str, str]) -> OAuth:
     endpoint = values.get(ENDPOINT)
     if endpoint is None:
         raise UsageError(f"{ENDPOINT!r} is missing; give the URL from which clients get their tokens")
+    return OAuth(source=_endpoint_source(endpoint, options), extensions=extensions)
+
+
+def _endpoint_source(endpoint: str, options: Mapping[str, str]) -> ClientCredentials | TokenFile:
     parts = urlsplit(endpoint)
     if parts.scheme == "file" and parts.path.startswith("/") and not options:
-        return OAuth(source=TokenFile(path=Path(parts.path)), extensions=extensions)
+        return TokenFile(path=Path(parts.path))
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         raise UsageError(
             f"{ENDPOINT!r} must be an http:// or https:// URL without a login, or the file:///... URL of a token file "
@@ -186,13 +199,12 @@ def read_oauth(values: Mapping[str, str]) -> OAuth:
         if name not in options:
             jaas = next(option for option, setting in _JAAS_NAMES.items() if setting == name)
             raise UsageError(f"{name!r} is missing; give it, or {jaas}=\"...\" in 'sasl.jaas.config'")
-    source = ClientCredentials(
+    return ClientCredentials(
         endpoint=endpoint,
         client_id=options[_ID],
         client_secret=SecretStr(options[_SECRET]),
         scope=options.get(_SCOPE),
     )
-    return OAuth(source=source, extensions=extensions)
 
 
 def _options(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -147,6 +147,8 @@ class TokenFunction:
         """Call the function, which returns a token, or a token and its expiry in ms since 1970."""
         try:
             given = self.function()
+        except ClusterError:  # of a cloud provider's tokens
+            raise
         except Exception as error:  # noqa: BLE001 - the user's own
             raise ClusterError(f"{_FUNCTION} failed: {innermost(error)}") from None
         value, expires_ms = given if isinstance(given, tuple) and len(given) == 2 else (given, None)  # noqa: PLR2004 - a pair

@@ -33,6 +33,10 @@ OUTWARD = ("verdict/baseline_file.py", "verdict/baseline_store.py")
 HOMES = {
     "_pytest": (),
     "authlib": ("clusters/access/tokens.py",),
+    "aws_msk_iam_sasl_signer": ("clusters/access/cloud_tokens.py",),
+    "azure": ("clusters/access/cloud_tokens.py",),
+    "botocore": ("clusters/access/cloud_tokens.py",),
+    "google": ("clusters/access/cloud_tokens.py",),
     "joserfc": ("clusters/brokers/token_issuer.py",),
     "cryptography": (
         "clusters/access/stores.py",

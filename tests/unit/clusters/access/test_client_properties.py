@@ -40,6 +40,7 @@ VALID = (
     "metadata.max.age.ms",
     "request.timeout.ms",
     "retry.backoff.ms",
+    "sasl.client.callback.handler.class",
     "sasl.jaas.config",
     "sasl.login.callback.handler.class",
     "sasl.mechanism",
@@ -147,7 +148,7 @@ def test_a_login_that_cannot_be_read_says_how_to_write_it(tmp_path: Path, line: 
             {"security.protocol": "SASL_SSL"},
             [
                 "'sasl.mechanism' is missing (Kafka's default, GSSAPI, is not supported); "
-                "use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER",
+                "use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM",
                 f'\'sasl.jaas.config\' is missing; give {PLAIN} required username="..." password="...";',
             ],
         ),
@@ -159,7 +160,7 @@ def test_a_login_that_cannot_be_read_says_how_to_write_it(tmp_path: Path, line: 
             LOGIN | {"sasl.mechanism": "GSSAPI", "request.timeout.ms": SECRET, "retry.backoff.ms": "-1"},
             [
                 "'sasl.mechanism' is 'GSSAPI', which is not supported; use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, "
-                "OAUTHBEARER",
+                "OAUTHBEARER, AWS_MSK_IAM",
                 "'request.timeout.ms' is not a whole number from 1 to 2147483647",
                 "'retry.backoff.ms' is not a whole number from 0 to 2147483647",
             ],

@@ -105,7 +105,7 @@ def test_fixtures_give_paths_that_start_at_the_folder(tmp_path: Path) -> None:
             {"security_protocol": "SASL_SSL", "sasl_oauth_token_provider": object()},
             "'sasl_oauth_token_provider' cannot be sent to worker processes; give a function that returns a token "
             "instead: Cluster(token=...); 'sasl.mechanism' is missing (Kafka's default, GSSAPI, is not supported); use "
-            "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER; 'sasl.jaas.config' is missing; give "
+            "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM; 'sasl.jaas.config' is missing; give "
             'org.apache.kafka.common.security.plain.PlainLoginModule required username="..." password="...";',
         ),
     ],

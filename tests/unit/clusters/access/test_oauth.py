@@ -119,7 +119,7 @@ def test_a_file_with_a_token_is_an_endpoint(tmp_path: Path) -> None:
             f"'sasl.jaas.config' uses {SCRAM}, which supports only SCRAM-SHA-256 and SCRAM-SHA-512",
         ),
         (
-            {"sasl.login.callback.handler.class": "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"},
+            {"sasl.login.callback.handler.class": "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"},
             "'sasl.login.callback.handler.class' is a class that this plugin cannot run; use "
             "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler, or get tokens with your own "
             "function: Cluster(token=...) in a kafka_cluster fixture",
