@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +14,13 @@ from aiokafka import conn
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.metadata import MetadataRequest
 
+from pytest_kafkaperf import AzureToken
 from pytest_kafkaperf.clusters.admin.relogin import ReloginConnection
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError
+from tests.support.cloud_api import Asked, cloud_api
 from tests.support.oauth_cluster import REAUTH_S, oauth_cluster, oauth_properties, write_properties
 from tests.support.patience import PATIENCE_S
 from tests.support.rounds import Load
@@ -72,6 +75,33 @@ def test_a_load_outlives_its_logins(cluster: Cluster, server: TokenServer, load:
     assert [worker.repeated_batches for worker in ran.report.workers] == [0] * len(ran.report.workers)
     assert [worker.notes for worker in ran.report.workers] == [[]] * len(ran.report.workers)
     assert len(server.issued) - before >= WINDOW_S // LIFE_S
+
+
+def test_a_load_outlives_the_tokens_of_a_managed_identity(
+    servers: str, server: TokenServer, load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that users of a cloud write is one line in a fixture; the rest comes from the machine."""
+    issued: list[str] = []
+
+    def identity(asked: Asked) -> tuple[int, str]:
+        assert asked.headers["x-identity-header"] == "header"
+        issued.append(server.token())
+        return 200, json.dumps({"access_token": issued[-1], "expires_on": str(int(time.time()) + LIFE_S)})
+
+    with cloud_api(identity) as api:
+        monkeypatch.setenv("IDENTITY_ENDPOINT", f"{api.url}/token")
+        monkeypatch.setenv("IDENTITY_HEADER", "header")
+        cluster = Cluster(
+            bootstrap_servers=servers,
+            brokers=2,
+            client_config={"security.protocol": "SASL_PLAINTEXT"},
+            token=AzureToken(scope="https://shop.servicebus.windows.net/.default"),
+        )
+        ran = load(cluster, duration=f"{WINDOW_S} s", rate="2k records/s", acks="all", consumers=1, partitions=4)
+    assert ran.faults == []
+    assert {name: ran.metrics[name] for name in EXACT} == EXACT
+    assert len(issued) >= WINDOW_S // LIFE_S + 1
+    assert len({*issued}) == len(issued)
 
 
 @pytest.mark.parametrize("security", ["sasl_oauth+tls", "sasl_scram", "sasl_plain"])

@@ -268,7 +268,7 @@ def test_a_managed_identity_gives_a_token_for_azure(
             assert expires_ms == pytest.approx((time.time() + 3600) * 1000, abs=5000)
         else:
             with pytest.raises(
-                ClusterError, match=r"^Azure did not issue an access token: .* No Managed Identity found "
+                ClusterError, match="^Azure did not issue .* App Service managed identity .*invalid_scope"
             ):
                 source()
     assert api.asked[0].path == "/msi/token"
