@@ -167,7 +167,7 @@ class GoogleToken:
 
     def _request(self) -> IssuedToken:
         try:
-            import google.auth  # noqa: PLC0415 - an extra
+            from google.auth import default  # noqa: PLC0415 - an extra
             from google.auth.transport.requests import Request  # noqa: PLC0415 - the same
         except ImportError:
             raise ClusterError(
@@ -175,7 +175,7 @@ class GoogleToken:
             ) from None
         request = Request()
         credentials: Any
-        credentials, _ = google.auth.default(["https://www.googleapis.com/auth/cloud-platform"], request=request)
+        credentials, _ = default(["https://www.googleapis.com/auth/cloud-platform"], request=request)
         credentials.refresh(request)
         email = getattr(credentials, "service_account_email", None) or getattr(credentials, "account", None)
         if not email:
