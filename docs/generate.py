@@ -361,6 +361,7 @@ def _supported() -> str:
         "aws-msk-iam-sasl-signer-python",
         "azure-identity",
         "google-auth",
+        "gssapi",
         "jinja2",
         "apache-otava",
     )
@@ -423,6 +424,7 @@ _PACKAGES = {
     "aws-msk-iam-sasl-signer-python": "extra `aws`",
     "azure-identity": "extra `azure`",
     "google-auth": "extra `google`",
+    "gssapi": "extra `kerberos`",
     "jinja2": "extras `html` and `template`",
     "apache-otava": "extra `trend`; CPython up to 3.14",
 }

@@ -9,6 +9,7 @@
 - spans: where a test's time goes
 - environment: facts about the machine, the software and the commit
 - files: atomic writes and folder locks
+- detached: calls in threads that are never joined
 - signals: Ctrl-C handling during setup and cleanup
 - supervisor: a process that cleans up after a killed pytest
 

@@ -19,6 +19,7 @@ SECRET = "hunter2-zq"  # noqa: S105 - looked for in every error
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+KERBEROS = "com.sun.security.auth.module.Krb5LoginModule"
 MADE = certificates(["localhost"])
 CHAIN = x509.load_pem_x509_certificates(MADE.certificate.encode())
 KEY = MADE.key.get_secret_value()

@@ -3,6 +3,8 @@
 - access: a client's access settings and TLS context
 - logins: SASL logins with a user name and a password
 - oauth: SASL logins with an access token
+- kerberos: SASL logins with a Kerberos ticket
+- tickets: Kerberos tickets and the messages of a login with them
 - tokens: access tokens and where they come from
 - cloud_tokens: access tokens from AWS, Azure and Google
 - cloud_logins: settings of these providers' Java libraries

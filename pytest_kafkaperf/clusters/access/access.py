@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import SecretStr
 
+from pytest_kafkaperf.clusters.access.kerberos import Kerberos
 from pytest_kafkaperf.clusters.access.logins import LOGIN_VARIABLES, Login
 from pytest_kafkaperf.clusters.access.oauth import TOKEN_URL_VARIABLE, OAuth
 from pytest_kafkaperf.core.errors import UsageError
@@ -70,14 +71,16 @@ class Access:
         return result | dict(self.options)
 
     def log_in(self) -> None:
-        """Fetch an access token if the login needs one, so that a problem with it is reported before connecting.
+        """Get the access token or the ticket that the login needs, so that a problem is reported before connecting.
 
         Raises:
-            ClusterError: there is no token; the message contains the reason.
+            ClusterError: there is no token or ticket; the message contains the reason.
 
         """
         if isinstance(self.login, OAuth):
             self.login.token()
+        elif isinstance(self.login, Kerberos):
+            self.login.log_in()
 
     def variables(self) -> dict[str, str | None]:
         """Return environment variables for applications; None unsets a variable that may refer to another cluster."""

@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from pytest_kafkaperf.clusters.access.access import HOSTNAME, Access, Protocol, content_of
 from pytest_kafkaperf.clusters.access.cloud_logins import BOOTSTRAP_SERVERS, MSK_MECHANISM, as_oauth
+from pytest_kafkaperf.clusters.access.kerberos import KERBEROS_SETTINGS
 from pytest_kafkaperf.clusters.access.logins import (
     JAVA_SPACE,
     MAX_SHOWN,
@@ -153,11 +154,10 @@ def _fold_login(texts: dict[str, str]) -> Iterator[str]:
     if not texts.get("security.protocol", "").upper().startswith("SASL_"):
         yield "'sasl_plain_username' and 'sasl_plain_password' require 'security_protocol' SASL_PLAINTEXT or SASL_SSL"
         return
-    if texts.get("sasl.mechanism") == "OAUTHBEARER":
-        yield (
-            "'sasl_plain_username' and 'sasl_plain_password' have no effect with OAUTHBEARER; give client credentials, "
-            "or a function: Cluster(token=...)"
-        )
+    instead = _INSTEAD_OF_PASSWORDS.get(texts.get("sasl.mechanism", ""))
+    if instead is not None:
+        mechanism = texts["sasl.mechanism"]
+        yield f"'sasl_plain_username' and 'sasl_plain_password' have no effect with {mechanism}; give {instead}"
         return
     if username is None or password is None:
         missing = "sasl_plain_username" if username is None else "sasl_plain_password"
@@ -169,6 +169,12 @@ def _fold_login(texts: dict[str, str]) -> Iterator[str]:
     login = password_login(mechanism, username or "", password or "")
     texts.setdefault("sasl.jaas.config", login.jaas_line())
 
+
+_INSTEAD_OF_PASSWORDS = {
+    "OAUTHBEARER": "client credentials, or a function: Cluster(token=...)",
+    "GSSAPI": "a keytab or a ticket cache in 'sasl.jaas.config'",
+}
+"""Mechanisms without a user name and a password, each with what its logins use."""
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -198,8 +204,13 @@ _STORES = (
 TokenFrom = Callable[[], object]
 """Function that returns an access token."""
 
+_OF_ONE_MECHANISM = dict.fromkeys(OAUTH_SETTINGS, ("OAUTHBEARER", MSK_MECHANISM)) | dict.fromkeys(
+    KERBEROS_SETTINGS, ("GSSAPI",)
+)
+"""Settings of some mechanisms only, each with these mechanisms."""
+
 _NAMES = tuple(
-    sorted(("security.protocol", HOSTNAME, BOOTSTRAP_SERVERS, *_LOGIN, *OAUTH_SETTINGS, *_STORES, *_OPTIONS))
+    sorted(("security.protocol", HOSTNAME, BOOTSTRAP_SERVERS, *_LOGIN, *_OF_ONE_MECHANISM, *_STORES, *_OPTIONS))
 )
 """All supported settings. Properties files often contain the servers, but those of `--kafka-cluster` are used."""
 
@@ -237,7 +248,10 @@ def read_settings(
     protocol = problems.attempt(_protocol, values)
     if protocol is not None:
         problems.texts += _without_effect(values, protocol)
-    login = _login(values, protocol, problems) if token is None else _with_tokens(token, values, protocol, problems)
+    if token is None:
+        login = _login(values, protocol, folder, problems)
+    else:
+        login = _with_tokens(token, values, protocol, problems)
     checks_hostname = problems.attempt(_checks_hostname, values)
     uses_tls = protocol is None or protocol.endswith("SSL")
     tls = _tls(values, folder, problems) if uses_tls else _Tls()
@@ -282,16 +296,16 @@ def _usable(given: Mapping[str, str], problems: _Problems) -> dict[str, str]:
     return values
 
 
-def _login(values: Mapping[str, str], protocol: Protocol | None, problems: _Problems) -> Login | None:
+def _login(values: Mapping[str, str], protocol: Protocol | None, folder: Path, problems: _Problems) -> Login | None:
     """Read the login. If the protocol is invalid, any login setting is taken to mean that a login is intended."""
-    given = any(name in values for name in (*_LOGIN, *OAUTH_SETTINGS))
+    given = any(name in values for name in (*_LOGIN, *OAUTH_SETTINGS, *KERBEROS_SETTINGS))
     if not (given if protocol is None else protocol.startswith("SASL_")):
         return None
     translated = problems.attempt(as_oauth, values)
     if translated is None:
         return None
     mechanism = problems.attempt(read_mechanism, translated)
-    return problems.attempt(read_login, translated, mechanism)
+    return problems.attempt(read_login, translated, mechanism, folder)
 
 
 def _with_tokens(
@@ -335,12 +349,12 @@ def _protocol(values: Mapping[str, str]) -> Protocol:
 
 def _without_effect(values: Mapping[str, str], protocol: Protocol) -> Iterator[str]:
     """Yield problems for login or certificate settings that do not match the protocol, one of which is wrong."""
-    mechanism = values.get("sasl.mechanism", "OAUTHBEARER")
-    for name in OAUTH_SETTINGS:
-        if name in values and protocol.startswith("SASL_") and mechanism not in ("OAUTHBEARER", MSK_MECHANISM):
-            yield f"{name!r} has no effect with 'sasl.mechanism' {mechanism}; use OAUTHBEARER, or leave it out"
+    for name, mechanisms in _OF_ONE_MECHANISM.items():
+        given = values.get("sasl.mechanism", mechanisms[0])
+        if name in values and protocol.startswith("SASL_") and given not in mechanisms:
+            yield f"{name!r} has no effect with 'sasl.mechanism' {given}; use {mechanisms[0]}, or leave it out"
     for names, protocols, is_used in (
-        ((*_LOGIN, *OAUTH_SETTINGS), "SASL_PLAINTEXT or SASL_SSL", protocol.startswith("SASL_")),
+        ((*_LOGIN, *_OF_ONE_MECHANISM), "SASL_PLAINTEXT or SASL_SSL", protocol.startswith("SASL_")),
         (_STORES, "SSL or SASL_SSL", protocol.endswith("SSL")),
     ):
         unused = [repr(name) for name in names if name in values and not is_used]

@@ -8,20 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Literal, cast, get_args
 
 from pydantic import SecretStr
 
 from pytest_kafkaperf.clusters.access.cloud_logins import MSK_MECHANISM
 from pytest_kafkaperf.clusters.access.jaas import escaped, jaas_line, read_options
+from pytest_kafkaperf.clusters.access.kerberos import KERBEROS_SETTINGS, KERBEROS_VARIABLES, Kerberos, read_kerberos
 from pytest_kafkaperf.clusters.access.oauth import OAUTH_SETTINGS, OAUTH_VARIABLES, Hidden, OAuth, read_oauth
 from pytest_kafkaperf.core.errors import UsageError, shortened
 
 ScramMechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 PasswordMechanism = Literal["PLAIN", ScramMechanism]
-Mechanism = Literal[PasswordMechanism, "OAUTHBEARER"]
+Mechanism = Literal[PasswordMechanism, "OAUTHBEARER", "GSSAPI"]
 
-LOGIN_VARIABLES = ("KAFKA_SASL_MECHANISM", "KAFKA_SASL_USERNAME", "KAFKA_SASL_PASSWORD", *OAUTH_VARIABLES)
+LOGIN_VARIABLES = (
+    "KAFKA_SASL_MECHANISM",
+    "KAFKA_SASL_USERNAME",
+    "KAFKA_SASL_PASSWORD",
+    *OAUTH_VARIABLES,
+    *KERBEROS_VARIABLES,
+)
 """Environment variables used by all logins."""
 
 
@@ -87,9 +95,14 @@ class Scram(_UserAndPassword):
     mechanism: ScramMechanism
 
 
-Login = Plain | Scram | OAuth
+Login = Plain | Scram | OAuth | Kerberos
 
-_MODULES = {Plain.module: ("PLAIN",), Scram.module: get_args(ScramMechanism), OAuth.module: ("OAUTHBEARER",)}
+_MODULES = {
+    Plain.module: ("PLAIN",),
+    Scram.module: get_args(ScramMechanism),
+    OAuth.module: ("OAUTHBEARER",),
+    Kerberos.module: ("GSSAPI",),
+}
 """Login modules, each with its mechanisms."""
 
 MAX_SHOWN = 60
@@ -100,21 +113,27 @@ JAVA_SPACE = "".join(map(chr, range(33)))
 
 
 def read_mechanism(values: Mapping[str, str]) -> Mechanism:
-    """Return the mechanism in the settings; raise `UsageError` if it is missing or not supported."""
+    """Return the mechanism in the settings; raise `UsageError` if it is not supported.
+
+    It may be missing only if the login is one with Kafka's default, GSSAPI.
+    """
     given = values.get("sasl.mechanism")
     valid = ", ".join((*get_args(Mechanism), MSK_MECHANISM))
+    is_kerberos = values.get("sasl.jaas.config", "").startswith(Kerberos.module)
+    if given is None and (is_kerberos or any(name in values for name in KERBEROS_SETTINGS)):
+        return "GSSAPI"
     if given is None:
-        raise UsageError(f"'sasl.mechanism' is missing (Kafka's default, GSSAPI, is not supported); use {valid}")
+        raise UsageError(f"'sasl.mechanism' is missing; use {valid}")
     if given not in get_args(Mechanism):
         raise UsageError(f"'sasl.mechanism' is {shortened(given, MAX_SHOWN)!r}, which is not supported; use {valid}")
     return cast("Mechanism", given)
 
 
-def read_login(values: Mapping[str, str], mechanism: Mechanism | None) -> Login | None:
+def read_login(values: Mapping[str, str], mechanism: Mechanism | None, folder: Path) -> Login | None:
     """Return the login in `sasl.jaas.config`, parsed as Kafka does; error messages never quote the setting.
 
-    Returns None if the mechanism is missing or invalid, which has already been reported. If the mechanism is invalid,
-    the expected login module is unknown.
+    Relative paths start at `folder`. Returns None if the mechanism is missing or invalid, which has already been
+    reported. If the mechanism is invalid, the expected login module is unknown.
     """
     is_oauth = any(name in values for name in OAUTH_SETTINGS)
     if mechanism is None and ("sasl.mechanism" in values or is_oauth):
@@ -124,6 +143,8 @@ def read_login(values: Mapping[str, str], mechanism: Mechanism | None) -> Login 
         _check_module(given, mechanism)
     if mechanism == "OAUTHBEARER":
         return read_oauth(values)
+    if mechanism == "GSSAPI":
+        return read_kerberos(values, folder)
     if given is None:
         raise UsageError(f"'sasl.jaas.config' is missing; give {_example(mechanism or 'PLAIN')}")
     module = next(each for each in _MODULES if given.startswith(each))

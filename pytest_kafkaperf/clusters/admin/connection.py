@@ -25,6 +25,7 @@ from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
 from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.core.detached import detached
 from pytest_kafkaperf.core.errors import ClusterError, innermost
 from pytest_kafkaperf.core.notices import Notice, Remark
 
@@ -44,19 +45,11 @@ class BoundedLoop(asyncio.SelectorEventLoop):
 
     async def getaddrinfo(self, *arguments: Any, **named: Any) -> Any:
         """Resolve a name in a thread that is never joined."""
-        found: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        found.set_running_or_notify_cancel()  # from now on, the future cannot be cancelled and always accepts a result
-
-        def look_up() -> None:
-            try:
-                found.set_result(socket.getaddrinfo(*arguments, **named))
-            except OSError as error:
-                found.set_exception(error)
-            except UnicodeError as error:  # part of the name is empty or too long
-                found.set_exception(OSError(str(error)))
-
-        threading.Thread(target=look_up, daemon=True).start()
-        return await asyncio.wrap_future(found, loop=self)
+        found = detached(functools.partial(socket.getaddrinfo, *arguments, **named))
+        try:
+            return await asyncio.wrap_future(found, loop=self)
+        except UnicodeError as error:  # part of the name is empty or too long
+            raise OSError(str(error)) from None
 
 
 def call(work: Coroutine[Any, Any, T], what: str, servers: str, *, timeout_s: float) -> T:

@@ -5,15 +5,16 @@ expires. aiokafka never logs in again (https://github.com/aio-libs/aiokafka/issu
 connections and fail the requests in flight. It also takes a rejected token for an accepted one, because it ignores the
 error in the broker's challenge (RFC 7628, section 3.2.2).
 
-`use_relogin` replaces `aiokafka.conn.AIOKafkaConnection` in the main process if a login uses access tokens. Worker
-processes always replace it, with a subclass of `ReloginConnection`. Without an expiry, the replacement behaves like
-aiokafka's own class.
+`use_relogin` replaces `aiokafka.conn.AIOKafkaConnection` in the main process if a login uses access tokens or Kerberos
+tickets. Worker processes always replace it, with a subclass of `ReloginConnection`. Without an expiry, the replacement
+behaves like aiokafka's own class.
 """
 
 from __future__ import annotations
 
 import asyncio
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -33,16 +34,40 @@ _REJECTED = b"\x01"
 """Client's response to a rejected token, upon which the broker sends its error (RFC 7628, section 3.2.3)."""
 
 
-class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
-    """Access tokens for one client or several, and the first reason why a login with them failed."""
+class LoginProvider(ABC):
+    """Tokens or tickets for one client or several, and the first reason why a login with them failed."""
+
+    def __init__(self) -> None:
+        self._failure: str | None = None
+        self._failed: asyncio.Event | None = None
+
+    async def failure(self) -> str:
+        """Wait until a login fails, and return the reason."""
+        if self._failure is None:
+            self._failed = self._failed or asyncio.Event()
+            await self._failed.wait()
+        return self._failure or ""
+
+    def fail(self, reason: str) -> None:
+        """Record that a login failed."""
+        self._failure = self._failure or reason
+        if self._failed is not None:
+            self._failed.set()
+
+    @abstractmethod
+    def rejected(self, error: Exception) -> None:
+        """Record that a broker rejected a login."""
+
+
+class TokenProvider(LoginProvider, AbstractTokenProvider):  # type: ignore[misc]
+    """Access tokens for one client or several."""
 
     def __init__(self, current: Callable[[], Token], extensions: Mapping[str, str]) -> None:
         """Get each token from `current`, which may block and is called in a thread."""
+        super().__init__()
         self._current = current
         self._extensions = dict(extensions)
         self._last: Token | None = None
-        self._failure: str | None = None
-        self._failed: asyncio.Event | None = None
 
     async def token(self) -> str:
         """Return a valid token.
@@ -54,7 +79,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
         try:
             self._last = await asyncio.to_thread(self._current)
         except ClusterError as error:
-            self._fail(str(error))
+            self.fail(str(error))
             raise SaslAuthenticationFailed(str(error)) from None
         return self._last.value.get_secret_value()
 
@@ -65,19 +90,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
     def rejected(self, error: Exception) -> None:
         """Record that a broker rejected the last token."""
         described = "" if self._last is None else describe(self._last.value.get_secret_value())
-        self._fail(f"a broker rejected the access token{f' ({described})' if described else ''}: {error}")
-
-    async def failure(self) -> str:
-        """Wait until a login fails, and return the reason."""
-        if self._failure is None:
-            self._failed = self._failed or asyncio.Event()
-            await self._failed.wait()
-        return self._failure or ""
-
-    def _fail(self, reason: str) -> None:
-        self._failure = self._failure or reason
-        if self._failed is not None:
-            self._failed.set()
+        self.fail(f"a broker rejected the access token{f' ({described})' if described else ''}: {error}")
 
 
 class _Authenticator(conn.OAuthAuthenticator):  # type: ignore[misc]
@@ -165,6 +178,10 @@ class ReloginConnection(conn.AIOKafkaConnection):  # type: ignore[misc]
         """Return the client's side of the mechanism OAUTHBEARER."""
         return _Authenticator(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
 
+    def authenticator_gssapi(self) -> Any:
+        """Return the client's side of the mechanism GSSAPI, which is in `ticket_provider`."""
+        return self._sasl_oauth_token_provider.authenticator(self._sasl_kerberos_domain_name or self.host)
+
     def send(self, request: Any, expect_response: bool = True) -> Any:  # noqa: FBT001, FBT002 - aiokafka's signature
         """Send a request like aiokafka's own method; requests of a login precede those that are held back."""
         if not isinstance(request, SaslAuthenticateRequest | SaslHandShakeRequest):
@@ -200,7 +217,7 @@ class ReloginConnection(conn.AIOKafkaConnection):  # type: ignore[misc]
         try:
             await super()._do_sasl_handshake()
         except SaslAuthenticationFailed as error:
-            if self._sasl_oauth_token_provider is not None and hasattr(self._sasl_oauth_token_provider, "rejected"):
+            if isinstance(self._sasl_oauth_token_provider, LoginProvider):
                 self._sasl_oauth_token_provider.rejected(error)
             raise
 

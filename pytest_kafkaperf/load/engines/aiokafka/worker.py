@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.clusters.admin.connection import Notes, close
-from pytest_kafkaperf.core.errors import LoadError
+from pytest_kafkaperf.core.errors import ClusterError, LoadError
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.clock import make_alarm, now_ns
 from pytest_kafkaperf.load.engines.aiokafka.batch_producer import BatchProducer
@@ -84,8 +84,10 @@ class LoadWorker:
         self._producers: list[Producer] = []
         self._consumers: list[Consumer] = []
         self._visible = 0
-        self._config = assignment.access.arguments()
-        """Connection settings for all clients. With OAUTHBEARER, they share a token."""
+        try:
+            self._config = assignment.access.arguments()
+        except ClusterError as error:
+            raise LoadError(str(error)) from None
 
     async def run(self) -> WorkerReport:
         """Take part in one round and return the report."""
@@ -187,7 +189,7 @@ class LoadWorker:
                 await self._load(report, counters, start_ns)
 
     async def _while_logged_in(self, load: Coroutine[Any, Any, None]) -> None:
-        """Run the load; if a login with an access token fails, stop at once, because clients would retry for a while.
+        """Run the load; if a login with a token or ticket fails, stop at once, because clients would retry for a while.
 
         Raises:
             LoadError: a login failed.

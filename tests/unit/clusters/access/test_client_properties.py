@@ -19,6 +19,7 @@ from pytest_kafkaperf.clusters.access.logins import Mechanism, Plain, password_l
 from pytest_kafkaperf.core.errors import UsageError
 from tests.support.access_properties import properties_of
 from tests.support.client_files import (
+    KERBEROS,
     LOGIN,
     MADE,
     OAUTH,
@@ -42,6 +43,7 @@ VALID = (
     "retry.backoff.ms",
     "sasl.client.callback.handler.class",
     "sasl.jaas.config",
+    "sasl.kerberos.service.name",
     "sasl.login.callback.handler.class",
     "sasl.mechanism",
     "sasl.oauthbearer.client.credentials.client.id",
@@ -98,9 +100,9 @@ def test_a_login_is_read_as_kafka_reads_it(tmp_path: Path, line: str, login: tup
     [
         (
             f'{SECRET} required username="a" password="b";',
-            f"contains an unsupported login module; use {PLAIN}, {SCRAM} or {OAUTH}",
+            f"contains an unsupported login module; use {PLAIN}, {SCRAM}, {OAUTH} or {KERBEROS}",
         ),
-        (";", f"contains an unsupported login module; use {PLAIN}, {SCRAM} or {OAUTH}"),
+        (";", f"contains an unsupported login module; use {PLAIN}, {SCRAM}, {OAUTH} or {KERBEROS}"),
         (
             f'{SCRAM} required username="a" password="{SECRET}";',
             f"uses {SCRAM}, which supports only SCRAM-SHA-256 and SCRAM-SHA-512",
@@ -147,8 +149,8 @@ def test_a_login_that_cannot_be_read_says_how_to_write_it(tmp_path: Path, line: 
         (
             {"security.protocol": "SASL_SSL"},
             [
-                "'sasl.mechanism' is missing (Kafka's default, GSSAPI, is not supported); "
-                "use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM",
+                "'sasl.mechanism' is missing; use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI, "
+                "AWS_MSK_IAM",
                 f'\'sasl.jaas.config\' is missing; give {PLAIN} required username="..." password="...";',
             ],
         ),
@@ -157,10 +159,10 @@ def test_a_login_that_cannot_be_read_says_how_to_write_it(tmp_path: Path, line: 
             [f'\'sasl.jaas.config\' is missing; give {SCRAM} required username="..." password="...";'],
         ),
         (
-            LOGIN | {"sasl.mechanism": "GSSAPI", "request.timeout.ms": SECRET, "retry.backoff.ms": "-1"},
+            LOGIN | {"sasl.mechanism": "NTLM", "request.timeout.ms": SECRET, "retry.backoff.ms": "-1"},
             [
-                "'sasl.mechanism' is 'GSSAPI', which is not supported; use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, "
-                "OAUTHBEARER, AWS_MSK_IAM",
+                "'sasl.mechanism' is 'NTLM', which is not supported; use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, "
+                "OAUTHBEARER, GSSAPI, AWS_MSK_IAM",
                 "'request.timeout.ms' is not a whole number from 1 to 2147483647",
                 "'retry.backoff.ms' is not a whole number from 0 to 2147483647",
             ],

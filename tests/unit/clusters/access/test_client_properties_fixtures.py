@@ -102,10 +102,18 @@ def test_fixtures_give_paths_that_start_at_the_folder(tmp_path: Path) -> None:
             "which clients get their tokens",
         ),
         (
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI", "sasl_kerberos_service_name": "kafka",
+             "sasl_plain_username": "a", "sasl_plain_password": SECRET},
+            "'sasl_plain_username' and 'sasl_plain_password' have no effect with GSSAPI; give a keytab or a ticket "
+            "cache in 'sasl.jaas.config'; 'sasl.jaas.config' is missing; give "
+            'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/path/to/client.keytab" '
+            'principal="client@REALM"; or useTicketCache=true;',
+        ),
+        (
             {"security_protocol": "SASL_SSL", "sasl_oauth_token_provider": object()},
             "'sasl_oauth_token_provider' cannot be sent to worker processes; give a function that returns a token "
-            "instead: Cluster(token=...); 'sasl.mechanism' is missing (Kafka's default, GSSAPI, is not supported); use "
-            "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM; 'sasl.jaas.config' is missing; give "
+            "instead: Cluster(token=...); 'sasl.mechanism' is missing; use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, "
+            "OAUTHBEARER, GSSAPI, AWS_MSK_IAM; 'sasl.jaas.config' is missing; give "
             'org.apache.kafka.common.security.plain.PlainLoginModule required username="..." password="...";',
         ),
     ],
