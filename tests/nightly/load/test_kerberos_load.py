@@ -289,9 +289,15 @@ def test_the_host_in_the_principal_is_what_krb5_conf_makes_of_the_advertised_one
         kdc.configure(life_s=LIFE_S)
 
 
-def test_a_ticket_that_a_broker_cannot_decrypt_is_reported_at_once(servers: str, kdc: Kdc, tmp_path: Path) -> None:
-    """Its keytab must be replaced, too, whenever its key changes."""
-    kdc.administer(f"cpw -randkey {BROKER}")
-    found = refusal(servers, tmp_path, with_keytab(kdc))
+@pytest.mark.usefixtures("kdc")
+def test_a_ticket_that_a_broker_cannot_decrypt_is_reported_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its keytab must be replaced, too, whenever its key changes. Other tests need the key."""
+    with running_kdc(tmp_path, life_s=LIFE_S) as own:
+        monkeypatch.setenv("KRB5_CONFIG", str(own.config))
+        with kerberos_cluster(own) as servers:
+            own.administer(f"cpw -randkey {BROKER}")
+            found = refusal(servers, tmp_path, with_keytab(own))
     assert "GSSAPI" in found
     assert "the clocks of all machines" in found
