@@ -29,7 +29,16 @@ def test_the_node_ids_of_tests_that_were_skipped_by_load_are_printed(tmp_path: P
     """Pytest accepts them, whatever their parameters contain."""
     (tmp_path / "tests/load").mkdir(parents=True)
     (tmp_path / "tests/load/test_a.py").write_text(TESTS, encoding="utf-8")
-    pytest_command = ("-m", "pytest", "-p", "no:cacheprovider", "--junitxml=junit.xml", "--rootdir=.")
+    pytest_command = (
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:randomly",
+        "--junitxml=junit.xml",
+        "--rootdir=.",
+    )
     run(tmp_path, *pytest_command)
     found = run(tmp_path, str(ROOT / ".ci/too_slow.py"), "junit.xml").splitlines()
     assert found == [f"tests/load/test_a.py::test_load[{name}]" for name in ("a b", "x::y/z")]
