@@ -16,6 +16,8 @@ class RebalanceLog:
     def __init__(self) -> None:
         self.instants_ns: list[int] = []
         """One instant on the monotonic clock for each rebalance."""
+        self.unsettled_ns: list[int] = []
+        """All instants at which a rebalance was in progress. Members may work for seconds until they learn of it."""
         self.protocol = Protocol.CLASSIC
         """The group's protocol when it was last seen."""
         self._last: Group | None = None
@@ -27,10 +29,12 @@ class RebalanceLog:
         before, self._last = self._last, group
         if before is not None:
             self.instants_ns += [at_ns] * _rebalances(before, group)
+        if group.state not in _SETTLED:
+            self.unsettled_ns.append(at_ns)
 
 
 _SETTLED = ("Stable", "Empty", "Dead")
-"""States of a classic group without a rebalance in progress."""
+"""States of a group without a rebalance in progress."""
 
 
 def _rebalances(before: Group, after: Group) -> int:

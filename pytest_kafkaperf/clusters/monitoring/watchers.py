@@ -318,6 +318,8 @@ class GroupOffsets:
     """End offset, shape `(readings, partitions)`, read right after the committed offsets."""
     rebalances_ns: tuple[int, ...] = ()
     """Instants at which a rebalance of the group was seen, one for each rebalance."""
+    unsettled_ns: tuple[int, ...] = ()
+    """Instants of readings during a rebalance."""
     protocol: Protocol = Protocol.CLASSIC
     """The group's protocol. For a share group, `committed` is the number of records that are done."""
 
@@ -348,7 +350,12 @@ class GroupWatcher(ClientWatcher):
     def _offsets(self, group: str, readings: Sequence[tuple[int, Sequence[int], Sequence[int]]]) -> GroupOffsets:
         log = self._rebalances[group]
         found = GroupOffsets.of(readings, self._partitions)
-        return dataclasses.replace(found, rebalances_ns=tuple(log.instants_ns), protocol=log.protocol)
+        return dataclasses.replace(
+            found,
+            rebalances_ns=tuple(log.instants_ns),
+            unsettled_ns=tuple(log.unsettled_ns),
+            protocol=log.protocol,
+        )
 
     def waiting_for(self, offsets: Mapping[int, int], *, timeout_s: float) -> Iterator[None]:
         """Wait until every group has committed the given offset in each partition, or time is up; yield meanwhile."""

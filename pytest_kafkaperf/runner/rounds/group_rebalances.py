@@ -37,15 +37,16 @@ def rebalances(offsets: GroupOffsets, begun: int, ended: int, interval_s: float)
         return Rebalances(metrics=counted)
     if not seen_ns:
         return Rebalances(metrics={**counted, "app.rebalance.pause": 0.0})
-    pause_ns, is_bound = max(_pause(offsets, partition, begun, seen_ns) for partition in range(offsets.ends.shape[1]))
+    during_ns = sorted({*seen_ns, *(one for one in offsets.unsettled_ns if one >= seen_ns[0])})
+    pause_ns, is_bound = max(_pause(offsets, partition, begun, during_ns) for partition in range(offsets.ends.shape[1]))
     pause_s = pause_ns / NS_PER_S
     if pause_s <= interval_s + float(np.median(np.diff(at_ns))) / NS_PER_S:
         return Rebalances(metrics=counted)
     return Rebalances(metrics={**counted, "app.rebalance.pause": pause_s}, is_bound=is_bound)
 
 
-def _pause(offsets: GroupOffsets, partition: int, begun: int, seen_ns: list[int]) -> tuple[int, bool]:
-    """Return a partition's longest time without a commit, among those during which a rebalance was seen, in ns.
+def _pause(offsets: GroupOffsets, partition: int, begun: int, during_ns: list[int]) -> tuple[int, bool]:
+    """Return a partition's longest time without a commit, among those that contain one of these instants, in ns.
 
     Times during which there was nothing to commit do not count. The second value is True if the time had not ended.
     """
@@ -56,6 +57,6 @@ def _pause(offsets: GroupOffsets, partition: int, begun: int, seen_ns: list[int]
     pauses = [
         (int(at_ns[last] - at_ns[first]), bool(last == at_ns.size - 1 and not (moved[last] or is_idle[last])))
         for first, last in itertools.pairwise(edges)
-        if not is_idle[min(first + 1, last)] and any(at_ns[first] <= instant <= at_ns[last] for instant in seen_ns)
+        if not is_idle[min(first + 1, last)] and any(at_ns[first] <= instant <= at_ns[last] for instant in during_ns)
     ]
     return max(pauses, default=(0, False))

@@ -37,6 +37,14 @@ def test_a_classic_rebalance_counts_once_however_often_it_is_seen() -> None:
     assert seen(ONE, classic("PreparingRebalance"), classic("CompletingRebalance"), TWO, TWO) == [1]
 
 
+def test_a_rebalance_in_progress_is_noted_each_time_it_is_seen() -> None:
+    """Members may stop working at any of these instants."""
+    log = RebalanceLog()
+    for at_ns, group in enumerate((ONE, classic("PreparingRebalance"), classic("CompletingRebalance"), TWO)):
+        log.see(group, at_ns)
+    assert (log.instants_ns, log.unsettled_ns) == ([1], [1, 2])
+
+
 def test_a_classic_rebalance_between_two_descriptions_shows_in_the_members() -> None:
     """It takes less than the time between two descriptions if all members poll."""
     assert seen(ONE, TWO, TWO, ONE) == [1, 3]

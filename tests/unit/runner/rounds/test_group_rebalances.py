@@ -16,7 +16,12 @@ STEP_NS = NS_PER_S // 10
 COMMIT_S = 0.5
 
 
-def offsets(*partitions: Any, at_s: tuple[float, ...] = (), protocol: Protocol = Protocol.CLASSIC) -> GroupOffsets:
+def offsets(
+    *partitions: Any,
+    at_s: tuple[float, ...] = (),
+    unsettled_s: tuple[float, ...] = (),
+    protocol: Protocol = Protocol.CLASSIC,
+) -> GroupOffsets:
     """Ten readings a second. Each partition is (committed offsets, end offsets); rebalances were seen `at_s`."""
     committed, ends = (np.array(column, dtype=np.int64).T for column in zip(*partitions, strict=True))
     return GroupOffsets(
@@ -24,6 +29,7 @@ def offsets(*partitions: Any, at_s: tuple[float, ...] = (), protocol: Protocol =
         committed=committed,
         ends=ends,
         rebalances_ns=tuple(round(each * NS_PER_S) for each in at_s),
+        unsettled_ns=tuple(round(each * NS_PER_S) for each in unsettled_s),
         protocol=protocol,
     )
 
@@ -43,6 +49,12 @@ def metrics(read: GroupOffsets, **window: int) -> dict[str, float]:
 def test_a_pause_is_the_time_between_the_commits_around_a_rebalance() -> None:
     """The group commits at 3 s, is rebalanced, and commits again at 6 s."""
     found = metrics(offsets(paused(3, 6), at_s=(3.2,)))
+    assert found == {"app.rebalances": 1, "app.rebalance.pause": pytest.approx(3)}
+
+
+def test_a_pause_may_begin_long_after_the_rebalance() -> None:
+    """A member of a classic group works on until its next heartbeat, up to three seconds later by default."""
+    found = metrics(offsets(paused(3, 6), at_s=(1.2,), unsettled_s=(1.2, 2.2, 3.2, 4.2)))
     assert found == {"app.rebalances": 1, "app.rebalance.pause": pytest.approx(3)}
 
 
