@@ -8,10 +8,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pytest_kafkaperf.clusters.admin.admin import LOOK_TIMEOUT_S, Admin, TopicExistsError, TopicRefusedError
 from pytest_kafkaperf.clusters.admin.groups import Member
@@ -22,6 +22,7 @@ from pytest_kafkaperf.clusters.instance import Instance
 from pytest_kafkaperf.clusters.membership import Membership
 from pytest_kafkaperf.clusters.monitoring.probes import Probe
 from pytest_kafkaperf.clusters.recipe import MAX_INSTANCES, Recipe
+from pytest_kafkaperf.core.detached import detached
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError, UsageError, warn
 from pytest_kafkaperf.core.notices import Event, EventKind
 from pytest_kafkaperf.core.signals import without_interrupt
@@ -396,15 +397,7 @@ class Application(contextlib.AbstractContextManager["Application"]):
 
     def _asked(self, timeout_s: float) -> str | None:
         """Call the user's function in a thread to limit its time; return the reason as `_missing` does."""
-        answer: Future[Any] = Future()
-
-        def ask() -> None:
-            try:
-                answer.set_result(self._recipe.ready(self))
-            except BaseException as error:  # noqa: BLE001 - such as pytest.fail's exception
-                answer.set_exception(error)
-
-        threading.Thread(target=ask, name="kafkaperf-ready", daemon=True).start()
+        answer = detached(lambda: self._recipe.ready(self))
         if not wait([answer], max(_LEAST_ANSWER_S, timeout_s)).done:
             return "its function `ready` has not returned"
         return None if answer.result() else "its function `ready` returned no true value"

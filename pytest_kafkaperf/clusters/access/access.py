@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import SecretStr
 
-from pytest_kafkaperf.clusters.access.kerberos import Kerberos
 from pytest_kafkaperf.clusters.access.logins import LOGIN_VARIABLES, Login
 from pytest_kafkaperf.clusters.access.oauth import TOKEN_URL_VARIABLE, OAuth
 from pytest_kafkaperf.core.errors import UsageError
@@ -77,9 +76,7 @@ class Access:
             ClusterError: there is no token or ticket; the message contains the reason.
 
         """
-        if isinstance(self.login, OAuth):
-            self.login.token()
-        elif isinstance(self.login, Kerberos):
+        if self.login is not None:
             self.login.log_in()
 
     def variables(self) -> dict[str, str | None]:

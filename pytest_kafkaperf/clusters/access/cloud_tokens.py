@@ -14,10 +14,11 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from pytest_kafkaperf.core.detached import detached
 from pytest_kafkaperf.core.errors import ClusterError, UsageError, shortened
 from pytest_kafkaperf.core.text import printable, repr_of
 
@@ -196,11 +197,8 @@ def _base64(text: str) -> str:
 
 def _issued(provider: str, fetch: Callable[[], IssuedToken]) -> IssuedToken:
     """Return a library's token, or raise `ClusterError` with its reason if it fails or takes too long."""
-    answer: Future[IssuedToken] = Future()
-    # A thread, because the libraries have no time limit for everything that they try. A late one ends by itself.
-    thread = threading.Thread(target=_fetch_into, args=(answer, fetch), name=f"{provider} token", daemon=True)
     with _QUIET_LOCK, _quiet():
-        thread.start()
+        answer = detached(fetch)  # the libraries have no time limit for everything that they try
         is_late = not wait([answer], _TIMEOUT_S).done
     error = TimeoutError(f"no answer within {_TIMEOUT_S} s") if is_late else answer.exception()
     if error is None:
@@ -210,13 +208,6 @@ def _issued(provider: str, fetch: Callable[[], IssuedToken]) -> IssuedToken:
     reason = str(error.args[0] if error.args and isinstance(error.args[0], str) else error)
     shown = printable(shortened(" ".join(reason.split()), _MAX_REASON))
     raise ClusterError(f"{provider} did not issue an access token: {shown}")
-
-
-def _fetch_into(answer: Future[IssuedToken], fetch: Callable[[], IssuedToken]) -> None:
-    try:
-        answer.set_result(fetch())
-    except BaseException as error:  # noqa: BLE001 - the waiting thread reports it
-        answer.set_exception(error)
 
 
 _QUIET_LOCK = threading.Lock()

@@ -46,6 +46,9 @@ class _UserAndPassword:
     username: str
     password: SecretStr
 
+    def log_in(self) -> None:
+        """Do nothing: a password needs no preparation before connecting."""
+
     @property
     def principal(self) -> str:
         """The user name in Kafka's ACLs."""

@@ -98,6 +98,10 @@ class OAuth:
         """Return a valid token; raise `ClusterError` if there is none."""
         return self.source.fetch() if isinstance(self.source, PushedToken) else self.tokens.current()
 
+    def log_in(self) -> None:
+        """Get a token, so that a problem is reported before connecting; raise `ClusterError` if there is none."""
+        self.token()
+
     @property
     def principal(self) -> str:
         """The user name in Kafka's ACLs, which brokers take from the token by default."""

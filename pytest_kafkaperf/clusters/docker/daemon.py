@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import threading
 from collections.abc import Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from contextlib import closing, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +19,7 @@ from testcontainers.core.docker_client import DockerClient, get_docker_host
 
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, decides_version
+from pytest_kafkaperf.core.detached import detached
 from pytest_kafkaperf.core.errors import ClusterError, innermost
 
 FAILURES = (DockerException, requests.RequestException)
@@ -130,20 +130,15 @@ def get_image(client: Any, image: str) -> Any:
         return client.images.get(image)
     except ImageNotFound:
         pass
-    found: Future[Any] = Future()
 
-    def pull() -> None:
-        try:
-            lines = client.api.pull(image, stream=True, decode=True)  # without a timeout between lines
-            errors = [line["error"] for line in lines if "error" in line]
-            if errors:
-                found.set_exception(ClusterError(errors[0]))
-            else:
-                found.set_result(client.images.get(image))
-        except Exception as error:  # noqa: BLE001 - from the client, its HTTP library or the connection
-            found.set_exception(error)
+    def pull() -> Any:
+        lines = client.api.pull(image, stream=True, decode=True)  # without a timeout between lines
+        errors = [line["error"] for line in lines if "error" in line]
+        if errors:
+            raise ClusterError(errors[0])
+        return client.images.get(image)
 
-    threading.Thread(target=pull, daemon=True).start()
+    found = detached(pull)
     if not wait([found], _PULL_TIMEOUT_S).done:
         raise ClusterError(_cannot_pull(image, f"not complete after {_PULL_TIMEOUT_S} s"))
     error = found.exception()
