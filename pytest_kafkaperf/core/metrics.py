@@ -180,7 +180,7 @@ _METRICS = (
         "app.rebalance.pause",
         Unit.SECONDS,
         "longest time in which the group committed nothing for a partition with a lag, while it was rebalanced; "
-        "unknown if it is not longer than the commit interval, and 0 without a rebalance",
+        "if it is not longer than the commit interval, only this upper bound is known; 0 without a rebalance",
     ),
     _lower_or_zero(
         "app.start",

@@ -146,7 +146,7 @@ class Remark(Enum):
         NoticeKind.PAUSE_UNKNOWN,
         (
             "group {group!r} was rebalanced, but no pause was longer than its commit interval of {interval}, so "
-            "app.rebalance.pause is unknown"
+            "app.rebalance.pause is only known to be at most {most}"
         ),
         "commit more often to measure shorter pauses",
         ("group",),

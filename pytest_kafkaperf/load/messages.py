@@ -127,6 +127,21 @@ class Clock:
     """True if the worker ran on the controller's machine."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerShare:
+    """One worker process's share of a round, and the resources that it used."""
+
+    host: str | None
+    """Host name; None if the process ran on the controller's machine."""
+    producers: int
+    consumers: int
+    cpu_s: float
+    busy_ratio: float
+    sent: int
+    """Records in the window."""
+    received: int
+
+
 @dataclass(slots=True, kw_only=True)
 class WorkerReport:
     """One worker's results."""
@@ -148,20 +163,18 @@ class WorkerReport:
     clock: Clock | None = None
     """Clock reading; None if the worker ran on the controller's machine and used its clock."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerShare:
-    """One worker process's share of a round, and the resources that it used."""
-
-    host: str | None
-    """Host name; None if the process ran on the controller's machine."""
-    producers: int
-    consumers: int
-    cpu_s: float
-    busy_ratio: float
-    sent: int
-    """Records in the window."""
-    received: int
+    @property
+    def share(self) -> WorkerShare:
+        """The worker's share of the round."""
+        return WorkerShare(
+            host=None if self.clock is None else self.clock.host,
+            producers=len(self.produced),
+            consumers=len(self.consumed),
+            cpu_s=self.cpu_s,
+            busy_ratio=self.busy_ratio,
+            sent=sum(part.sent for part in self.produced),
+            received=sum(part.received for part in self.consumed),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -197,6 +197,7 @@ def _check(check: Check) -> dict[str, Any]:
         "expression": check.expression,
         "metric": check.metric,
         "observed": _number(check.observed),
+        "is_upper_bound": check.is_upper_bound,
         "spread": None if check.spread is None else [_number(value) for value in check.spread],
         "limit": _number(check.limit_value),
         "baseline": _number(check.baseline),

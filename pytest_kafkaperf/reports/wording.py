@@ -103,11 +103,12 @@ def row_of(check: Check, result: Result | None = None) -> Row:
     unit = metric(check.metric).unit
     digits = digits_of(check)
     measured = "-" if check.observed is None else short(check.observed, unit, digits)
+    measured = f"≤ {measured}" if check.is_upper_bound else measured
     if result is not None and not is_compared(result):
         check = dataclasses.replace(check, baseline=None, change=None, interval=None)
     return Row(
         threshold=check.expression,
-        measured=measured if result is None else bounded(measured, check.metric, result),
+        measured=measured if result is None or check.is_upper_bound else bounded(measured, check.metric, result),
         rounds="" if metric(check.metric).over_rounds == "sum" else _spread(measured, check.spread, unit),
         baseline="" if check.baseline is None else short(check.baseline, unit),
         change="" if check.change is None else short_change(check.change),

@@ -104,7 +104,8 @@ class Trial:
     def measured(self) -> Measured:
         """The metrics from all rounds."""
         other = None if self.other_side is None else [one.metrics for one in self.other_side]
-        return Measured(rounds=[one.metrics for one in self.rounds], other_side=other)
+        bounds = [one.at_most for one in self.rounds]
+        return Measured(rounds=[one.metrics for one in self.rounds], at_most=bounds, other_side=other)
 
     def certain(self, *, latencies: bool) -> Measured:
         """Return the test side's metrics that are certain despite problems: lost records and, optionally, latencies.

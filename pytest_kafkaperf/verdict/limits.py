@@ -66,7 +66,10 @@ class ThresholdResult:
 def result_of(threshold: Threshold, trials: Sequence[Measured], compared: ComparedRounds) -> ThresholdResult:
     """Return a threshold's result, based on the trials that count for it."""
     subject, rounds = threshold.metric, rounds_of(trials)
-    finding = _combined(threshold, rounds, compared)
+    finding = _combined(threshold, trials, compared)
+    is_bound = False
+    if flaw_of(subject, rounds) and finding.outcome is Verdict.PASSED:
+        rounds, is_bound = _bounded(subject, trials), True
     values = [] if flaw_of(subject, rounds) else [one[subject.name] for one in rounds]
     observed = subject.aggregate(values) if values else None
     baseline = None if compared.level is None else value_of(subject, compared.level)
@@ -79,6 +82,7 @@ def result_of(threshold: Threshold, trials: Sequence[Measured], compared: Compar
         expression=threshold.expression,
         metric=subject.name,
         observed=observed,
+        is_upper_bound=is_bound and observed is not None,
         limit_value=limit_value(threshold.limit, baseline),
         baseline=baseline,
         change=change,
@@ -100,6 +104,16 @@ def rounds_of(trials: Sequence[Measured]) -> Rounds:
     return [one for trial in trials for one in trial.rounds]
 
 
+def _bounded(subject: Metric, trials: Sequence[Measured]) -> Rounds:
+    """Return the rounds of all trials, with a metric's upper bounds for values that were too small to be measured."""
+    name, bounded = subject.name, []
+    for trial in trials:
+        bounds = trial.at_most or [{}] * len(trial.rounds)
+        for one, most in zip(trial.rounds, bounds, strict=True):
+            bounded.append({name: most[name], **one} if name in most else one)
+    return bounded
+
+
 def _interval(subject: Metric, ends: tuple[float, float] | None) -> tuple[float, float] | None:
     """Convert the confidence interval of a shift to changes in the metric, smaller one first."""
     if ends is None:
@@ -108,19 +122,19 @@ def _interval(subject: Metric, ends: tuple[float, float] | None) -> tuple[float,
     return lower, higher
 
 
-def _combined(threshold: Threshold, rounds: Rounds, compared: ComparedRounds) -> Finding:
+def _combined(threshold: Threshold, trials: Sequence[Measured], compared: ComparedRounds) -> Finding:
     """Return the finding for a threshold, based on its absolute limit, its comparison with the baseline, or both."""
     limit = threshold.limit
     if isinstance(limit, Absolute):
-        return _judge_absolute(limit, threshold.operator, threshold.metric, rounds)
+        return _judge_absolute(limit, threshold.operator, threshold.metric, trials)
     if isinstance(limit, Relative):
         return compared.finding
-    return _judge_both(limit, threshold, rounds, compared)
+    return _judge_both(limit, threshold, trials, compared)
 
 
-def _judge_both(limit: Extreme, threshold: Threshold, rounds: Rounds, compared: ComparedRounds) -> Finding:
+def _judge_both(limit: Extreme, threshold: Threshold, trials: Sequence[Measured], compared: ComparedRounds) -> Finding:
     """Return the finding for a limit that has an absolute and a relative part."""
-    absolute = _judge_absolute(limit.absolute, threshold.operator, threshold.metric, rounds)
+    absolute = _judge_absolute(limit.absolute, threshold.operator, threshold.metric, trials)
     findings = [absolute if isinstance(part, Absolute) else compared.finding for part in limit.parts]
     texts = [describe_limit(part, threshold.metric) for part in limit.parts]
     reasons = tuple(one.of_part(text) for text, each in zip(texts, findings, strict=True) for one in each.reasons)
@@ -144,12 +158,19 @@ def _one_holds(outcomes: Sequence[Verdict]) -> Verdict:
     return worst(undecided) if undecided else Verdict.REGRESSED
 
 
-def _judge_absolute(limit: Absolute, operator: Operator, subject: Metric, rounds: Rounds) -> Finding:
+def _judge_absolute(limit: Absolute, operator: Operator, subject: Metric, trials: Sequence[Measured]) -> Finding:
     """Return the finding for an absolute limit; INVALID if a missing value in a round could change the outcome.
 
-    A lack of any rounds means that there was no time to measure.
+    A lack of any rounds means that there was no time to measure. Values that were too small to be measured meet an
+    upper limit if their upper bounds do.
     """
+    rounds = rounds_of(trials)
     problem = flaw_of(subject, rounds)
+    if problem and operator in UPPER and not flaw_of(subject, bounded := _bounded(subject, trials)):
+        bound = subject.aggregate([one[subject.name] for one in bounded])
+        if holds(bound, operator, limit.value):
+            shown = f"at most {format_quantity(bound, subject.unit)}; some values were too small to be measured"
+            return Finding.of(Verdict.PASSED, shown)
     if problem and not rounds:
         return Finding.of(Verdict.INCONCLUSIVE, problem)
     found = [one.get(subject.name, math.nan) for one in rounds]

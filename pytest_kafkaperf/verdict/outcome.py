@@ -95,6 +95,8 @@ class Check:
 
     For a threshold relative to a live baseline, this is the value that differs from `baseline` by `change`.
     """
+    is_upper_bound: bool = False
+    """True if `observed` is an upper bound, because some values were too small to be measured."""
     limit_value: float | None
     baseline: float | None = None
     """Level of the stored baseline (see `days`), or geometric mean of the medians of the live baseline's trials."""

@@ -24,6 +24,8 @@ class Measured:
     """The rounds in one trial."""
 
     rounds: Rounds
+    at_most: Rounds = ()
+    """Upper bounds of metrics that are missing in a round of `rounds` because they were too small to be measured."""
     other_side: Rounds | None = None
     """Rounds of the live baseline, paired with `rounds`; None if a stored baseline is used instead."""
 

@@ -42,12 +42,27 @@ class Watched:
     warnings: list[Notice] = field(default_factory=list)
     at_least: tuple[str, ...] = ()
     """Metrics that are lower bounds."""
+    at_most: dict[str, float] = field(default_factory=dict)
+    """Upper bounds of metrics that are too small to be measured; the largest of all groups."""
 
     def add(self, values: Mapping[str, float]) -> None:
         """Add one group's metrics, keeping the slowest group's values."""
         for name, value in values.items():
             worse = min if name.endswith("throughput") else max
             self.metrics[name] = worse(value, self.metrics.get(name, value))
+
+    def bound(self, values: Mapping[str, float]) -> None:
+        """Add the upper bounds of one group's metrics."""
+        for name, value in values.items():
+            self.at_most[name] = max(value, self.at_most.get(name, value))
+
+    def drop_unknown(self) -> None:
+        """Drop the metrics that one group may exceed without being seen, and the bounds that another group exceeds."""
+        for name, most in [*self.at_most.items()]:
+            if self.metrics.get(name, 0.0) > most:
+                del self.at_most[name]
+            else:
+                self.metrics.pop(name, None)
 
 
 def watched(seen: Observations, scenario: Scenario) -> Watched:
@@ -63,6 +78,7 @@ def watched(seen: Observations, scenario: Scenario) -> Watched:
             found.problems.append(problem)
             continue
         _measure(found, group, offsets, seen, begun, has_backlog=scenario.backlog > 0)
+    found.drop_unknown()
     return found
 
 
@@ -111,10 +127,12 @@ def _rebalanced(
     seen = rebalances(offsets, *window, interval_s)
     if seen.is_bound:
         found.at_least += ("app.rebalance.pause",)
-    if seen.metrics.get("app.rebalances") and "app.rebalance.pause" not in seen.metrics:
-        is_share = offsets.protocol is Protocol.SHARE
-        remark = Remark.NO_PAUSE if is_share else Remark.SHORT_PAUSE
-        found.warnings.append(Notice(remark, {"group": group, "interval": Quantity(interval_s, Unit.SECONDS)}))
+    found.bound(seen.at_most)
+    for most_s in seen.at_most.values():
+        values = {"interval": Quantity(interval_s, Unit.SECONDS), "most": Quantity(most_s, Unit.SECONDS)}
+        found.warnings.append(Notice(Remark.SHORT_PAUSE, {"group": group, **values}))
+    if offsets.protocol is Protocol.SHARE and seen.metrics.get("app.rebalances"):
+        found.warnings.append(Notice(Remark.NO_PAUSE, {"group": group}))
     return seen.metrics
 
 

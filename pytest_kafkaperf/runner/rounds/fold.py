@@ -12,7 +12,7 @@ from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, LOAD_METRIC
 from pytest_kafkaperf.core.notices import Event, EventKind, Instant, Notice, Remark, each_once
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
-from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, WorkerReport, WorkerShare
+from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, WorkerReport
 from pytest_kafkaperf.load.recorder import Curves, Histogram, merged, merged_series
 from pytest_kafkaperf.load.schedule import window_s
 from pytest_kafkaperf.runner.rounds.app_groups import caught_up, commit_interval_s, not_caught_up, watched
@@ -81,8 +81,9 @@ def fold(seen: Observations, scenario: Scenario) -> Round:
         starts_program=_starts_program(seen),
         events=tuple(window.events),
         limited_by_generator=limited_by_generator(load, scenario),
-        shares=tuple(map(_share, load.workers)),
+        shares=tuple(worker.share for worker in load.workers),
         at_least=tuple(dict.fromkeys(bounds)),
+        at_most=groups.at_most,
         commit_interval_s=groups.commit_interval_s,
         e2e_uncertainty_s=_e2e_uncertainty_s(load.workers),
         clock_skew_s=_clock_skew_s(load.consumed),
@@ -413,18 +414,6 @@ def _moved_by_test(seen: Observations, changed_ns: Sequence[int]) -> bool:
     Events alone are not an excuse, because an overloaded broker can also drop out of the in-sync replicas.
     """
     return seen.acted_ns is not None and any(at_ns >= seen.acted_ns for at_ns in changed_ns)
-
-
-def _share(worker: WorkerReport) -> WorkerShare:
-    return WorkerShare(
-        host=None if worker.clock is None else worker.clock.host,
-        producers=len(worker.produced),
-        consumers=len(worker.consumed),
-        cpu_s=worker.cpu_s,
-        busy_ratio=worker.busy_ratio,
-        sent=sum(part.sent for part in worker.produced),
-        received=sum(part.received for part in worker.consumed),
-    )
 
 
 def _e2e_uncertainty_s(workers: Sequence[WorkerReport]) -> float | None:

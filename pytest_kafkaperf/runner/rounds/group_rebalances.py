@@ -18,6 +18,8 @@ class Rebalances:
 
     metrics: dict[str, float] = field(default_factory=dict)
     """`app.rebalances`, and `app.rebalance.pause` unless it is too short to be seen."""
+    at_most: dict[str, float] = field(default_factory=dict)
+    """`app.rebalance.pause` if it is too short to be seen: the shortest pause that would have been seen."""
     is_bound: bool = False
     """True if the pause is a lower bound, because it had not ended at the last reading."""
 
@@ -40,8 +42,9 @@ def rebalances(offsets: GroupOffsets, begun: int, ended: int, interval_s: float)
     during_ns = sorted({*seen_ns, *(one for one in offsets.unsettled_ns if one >= seen_ns[0])})
     pause_ns, is_bound = max(_pause(offsets, partition, begun, during_ns) for partition in range(offsets.ends.shape[1]))
     pause_s = pause_ns / NS_PER_S
-    if pause_s <= interval_s + float(np.median(np.diff(at_ns))) / NS_PER_S:
-        return Rebalances(metrics=counted)
+    shortest_s = interval_s + float(np.median(np.diff(at_ns))) / NS_PER_S
+    if pause_s <= shortest_s:
+        return Rebalances(metrics=counted, at_most={"app.rebalance.pause": shortest_s})
     return Rebalances(metrics={**counted, "app.rebalance.pause": pause_s}, is_bound=is_bound)
 
 

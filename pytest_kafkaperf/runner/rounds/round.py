@@ -60,6 +60,8 @@ class Round:
     at_least: tuple[str, ...] = ()
     """Metrics that are lower bounds because a search did not try higher rates, a group did not commit everything in
     time, or latency had not recovered when the window ended."""
+    at_most: Mapping[str, float] = field(default_factory=dict)
+    """Upper bounds of metrics that are missing in `metrics` because they were too small to be measured."""
     limited_by_generator: bool = False
     """True if the throughput is a lower bound because the workers could not generate load any faster."""
     shares: tuple[WorkerShare, ...] = ()

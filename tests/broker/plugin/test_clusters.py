@@ -61,8 +61,8 @@ def test_stops(kafka_cluster, seen):
 @single
 def test_after_the_stop(kafka_cluster, kafka_perf, seen):
     kafka_perf.at("0.5 s", kafka_cluster.pause_broker, 1)
-    kafka_perf.at("1 s", kafka_cluster.resume_broker, 1)
-    kafka_perf(duration="1500 ms")
+    kafka_perf.at("2 s", kafka_cluster.resume_broker, 1)
+    kafka_perf(duration="3 s")
 
 @single
 def test_after_the_pause(kafka_cluster, seen):
@@ -169,7 +169,7 @@ def test_equal_specs_share_a_cluster_until_a_test_disturbs_it(project: Project) 
     assert "broker 1 paused" in told
     assert "broker 1 resumed" in told
     assert "broker 1 paused" not in run.out  # it was planned, and the test passed
-    assert paused["metrics"]["produce.latency.max"]["value"] > 0.3
+    assert paused["metrics"]["produce.latency.max"]["value"] > 0.5  # a busy machine pauses late, and resumes in time
 
 
 def test_an_application_brings_its_own_cluster_as_a_text_a_cluster_or_an_object(

@@ -89,12 +89,12 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
         "counts as delay",
     ),
     Remark.SHORT_PAUSE: (
-        {"group": "billing", "interval": Quantity(5, Unit.SECONDS)},
+        {"group": "billing", "interval": Quantity(5, Unit.SECONDS), "most": Quantity(5.1, Unit.SECONDS)},
         "group 'billing' was rebalanced, but no pause was longer than its commit interval of 5 s, so "
-        "app.rebalance.pause is unknown; commit more often to measure shorter pauses",
+        "app.rebalance.pause is only known to be at most 5.1 s; commit more often to measure shorter pauses",
     ),
     Remark.NO_PAUSE: (
-        {"group": "billing", "interval": Quantity(5, Unit.SECONDS)},
+        {"group": "billing"},
         "members of share group 'billing' do not wait for rebalances, so there is no app.rebalance.pause",
     ),
     Remark.NEVER_READ: (UNREAD, "could not read broker 1 (Process): no answer"),

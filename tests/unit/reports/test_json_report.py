@@ -57,6 +57,7 @@ def test_a_check_has_its_values_and_what_they_lie_between() -> None:
         "expression": "produce.latency.p99 <= baseline + 20%",
         "metric": "produce.latency.p99",
         "observed": pytest.approx(0.01815),
+        "is_upper_bound": False,
         "spread": pytest.approx([0.01815 * 0.98, 0.01815 * 1.02]),
         "limit": pytest.approx(0.01452),
         "baseline": pytest.approx(0.0121),

@@ -446,6 +446,14 @@ def test_the_spread_has_its_own_units_where_those_of_the_median_would_mislead() 
     assert (throughput.measured, throughput.rounds) == ("4998/s", "")
 
 
+def test_a_value_that_is_too_small_to_be_measured_is_shown_as_an_upper_bound() -> None:
+    """A dash next to a check mark would look as if nothing had been judged."""
+    one = result("test_restart", "app.rebalance.pause <= 5 s", measured=[{"app.rebalance.pause": 0.6}])
+    (check,) = one.checks
+    one = dataclasses.replace(one, checks=(dataclasses.replace(check, is_upper_bound=True),))
+    assert [row.measured for row in rows_of(one)] == ["≤ 600 ms"]
+
+
 @pytest.mark.parametrize(("limited", "lower"), [(3, True), (2, False)])
 def test_a_throughput_that_the_generator_limits_is_a_lower_bound(limited: int, *, lower: bool) -> None:
     """Kafka took all that there was. Most rounds decide, because the median does."""

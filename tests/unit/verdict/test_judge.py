@@ -191,6 +191,33 @@ def test_a_round_without_a_value_makes_a_limit_invalid_unless_the_others_break_i
     assert kinds == ([ProblemKind.VALUE_MISSING] if verdict is Verdict.INVALID else [])
 
 
+_PAUSE = "app.rebalance.pause"
+
+
+@pytest.mark.parametrize(
+    ("limit", "values", "outcome", "observed"),
+    [
+        ("<= 5 s", [None, None, None], Verdict.PASSED, 0.6),
+        ("<= 5 s", [4.0, None, 7.0], Verdict.PASSED, 4.0),
+        ("<= 0.5 s", [None, None, None], Verdict.INVALID, None),  # it may be more
+        ("<= 0.5 s", [0.7, None, 0.7], Verdict.VIOLATED, None),
+        (">= 0.1 s", [None, None, None], Verdict.INVALID, None),
+        ("== 0", [None, None, None], Verdict.INVALID, None),
+    ],
+)
+def test_a_value_too_small_to_be_measured_meets_an_upper_limit_that_its_bound_meets(
+    limit: str, values: Sequence[float | None], outcome: Verdict, observed: float | None
+) -> None:
+    """A rebalance that nobody noticed would make a test INVALID that allows one of five seconds."""
+    rounds = [{} if value is None else {_PAUSE: value} for value in values]
+    bounds = [{_PAUSE: 0.6} if value is None else {} for value in values]
+    threshold = parse_threshold(f"{_PAUSE} {limit}")
+    trial = Measured(rounds=rounds, at_most=bounds)
+    (check,) = judge([threshold], [trial], AgainstStored(baseline=_NO_BASELINE)).checks
+    assert (check.outcome, check.observed) == (outcome, observed)
+    assert check.is_upper_bound == (observed is not None)
+
+
 @pytest.mark.parametrize(("p99", "verdict"), [(0.03, Verdict.VIOLATED), (0.01, Verdict.INVALID)])
 def test_a_missing_value_hides_no_other_limit_that_is_not_met(p99: float, verdict: Verdict) -> None:
     """A slow cluster is slow, whatever an exporter has left out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
-from pytest_kafkaperf.core.notices import Notice, Remark
+from pytest_kafkaperf.core.notices import Notice, NoticeKind, Remark
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.messages import Produced, WorkerReport
@@ -184,6 +185,18 @@ def test_of_several_groups_the_slowest_counts() -> None:
     }
     assert fold(report(billing=fast, audit=slow), SCENARIO).commit_interval_s == pytest.approx(0.5)
     assert both["app.delay.p50"] == pytest.approx(5, abs=0.3)
+
+
+@pytest.mark.parametrize("slow_s", [0.2, 3.0])
+def test_a_pause_that_nobody_saw_is_no_pause_of_zero(slow_s: float) -> None:
+    """One group is not rebalanced. The other one is, and it may have paused for as long as its commit interval."""
+    rebalanced = dataclasses.replace(
+        simulated(capacity=1000, commit_s=slow_s), rebalances_ns=(START_NS + 4 * NS_PER_S,)
+    )
+    found = watched(report(billing=rebalanced, audit=simulated(capacity=1000, commit_s=0.2)), SCENARIO)
+    assert "app.rebalance.pause" not in found.metrics
+    assert found.at_most == {"app.rebalance.pause": pytest.approx(slow_s + STEP_S)}
+    assert [each.kind for each in found.warnings if each.kind is NoticeKind.PAUSE_UNKNOWN] != []
 
 
 def test_records_that_no_commit_covers_count_with_the_time_that_they_waited() -> None:
