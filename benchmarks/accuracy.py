@@ -36,7 +36,7 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.support.generated import order
+from tests.support.generated import noted_order
 from tests.support.proxy import ProxiedBroker, proxied_broker
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def main() -> int:
     given = parser.parse_args()
     pairs, missed = given.pairs, 0
     if given.generated:
-        LOAD["payload"] = order
+        LOAD["payload"] = noted_order
     print(f" {os.cpu_count()} cores; on average {os.getloadavg()[0]:.1f} processes ran before this one")
     with proxied_broker() as broker:
         highest_rate(broker, 0)  # warms up the broker

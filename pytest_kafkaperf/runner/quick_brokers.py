@@ -80,9 +80,9 @@ def _is_safe(threshold: Threshold) -> bool:
 
 
 def reasons_to_repeat(judgement: Judgement) -> str | None:
-    """Return why a test on brokers with the quick compiler must be measured again; None if it needs not.
+    """Return why a test on brokers with the quick compiler must be measured again; None if it does not have to be.
 
-    Lost records and problems that slow brokers cannot cause stand as they are.
+    Lost records and problems that slow brokers cannot cause are final.
     """
     kinds = {problem.kind for problem in judgement.problems}
     failed = [check for check in judgement.checks if check.outcome is Verdict.VIOLATED and not check.is_relative]
@@ -94,7 +94,7 @@ def reasons_to_repeat(judgement: Judgement) -> str | None:
 
 
 def without_repeat(judgement: Judgement) -> Judgement:
-    """Return the judgment if there is no time to measure again; limits that were not met say so."""
+    """Return the judgment if there is no time to measure again; the reasons for violations mention it."""
     checks = [
         dataclasses.replace(check, reasons=(*check.reasons, _NO_TIME)) if check.outcome is Verdict.VIOLATED else check
         for check in judgement.checks

@@ -52,7 +52,7 @@ def _at_most(scenario: Scenario, least_s: float, shortest_s: float) -> float:
 
 
 def _least_s(scenario: Scenario, thresholds: Sequence[Threshold], beyond: int) -> float:
-    """Return how long it takes to send so many records beyond each quantile with a threshold, or in all."""
+    """Return how long it takes to send `beyond` records beyond each quantile with a threshold, or in all."""
     if scenario.rate is None or isinstance(scenario.rate, tuple):
         return 0.0
     names = [threshold.metric.name for threshold in thresholds]

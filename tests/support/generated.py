@@ -9,11 +9,18 @@ from typing import Any
 from pytest_kafkaperf import Record
 
 ITEMS = 500
+NOTED = 1000 - len(',"note":""')
 
 
 def order(index: int, source: random.Random) -> dict[str, Any]:
     """Return an order with its own id."""
     return {"id": f"order-{index}", "item": source.randrange(ITEMS), "number": source.randint(1, 9)}
+
+
+def noted_order(index: int, source: random.Random) -> dict[str, Any]:
+    """Return the same with a note, so that the record is as large as those of the default scenario: 1000 bytes."""
+    found = order(index, source)
+    return {**found, "note": "n" * (NOTED - len(json.dumps(found, separators=(",", ":"))))}
 
 
 def keyed_order(index: int, source: random.Random) -> Record:

@@ -17,6 +17,7 @@ from tests.support.cluster_life import SECURED, live_through
         pytest.param("docker", 1, SECURED, marks=pytest.mark.docker),
         pytest.param("docker", 3, None, marks=pytest.mark.docker),
         pytest.param("docker", 3, SECURED, marks=pytest.mark.docker),
+        pytest.param("docker", 1, "sasl_oauth+tls", marks=pytest.mark.docker),
     ],
 )
 def test_a_cluster_lives_its_life(provider: str, brokers: int, security: str | None) -> None:

@@ -257,15 +257,9 @@ class Consumer:
             self._on_received()
 
     def _receive(self, fetched: Mapping[Any, Sequence[ReceivedBatch]], received_ns: int, start_ns: int) -> None:
-        batches = [batch for of_partition in fetched.values() for batch in of_partition]
-        if self._reads_application:
-            batches = [part for batch in batches if (part := self._first_time(batch, start_ns)) is not None]
-            if not batches:
-                return
-        elif not self._existing:
-            for partition, of_partition in fetched.items():
-                for batch in of_partition:
-                    self._check_order(partition, batch, start_ns)
+        batches = self._new(fetched, start_ns)
+        if not batches:
+            return
         report = self.report
         count = sum(batch.count for batch in batches)
         report.total += count
@@ -279,16 +273,31 @@ class Consumer:
             report.bytes += round(sum(batch.size_bytes for batch in batches) * measured.size / count)
             report.last_ns = received_ns
         if existing:
-            ahead_ns = time.time_ns() - now_ns()  # lead of the clock used for the producers' timestamps
-            since_ms = (start_ns + ahead_ns) / 1_000_000
-            created_ms = [ms for one in batches if one.source for ms in one.source.created_ms(one.offset, since_ms)]
-            ages_ns = received_ns + ahead_ns - np.array(created_ms, dtype=np.int64) * 1_000_000
-            report.latency.record(np.maximum(ages_ns, 0))
-            report.ahead_ns = max(report.ahead_ns, -int(ages_ns.min(initial=0)))
+            self._record_ages(batches, received_ns, start_ns)
         if not self._reads_later:  # a backlog's age is not a latency
             report.latency.record(latencies_since(measured, received_ns))
             shown = measured if self._catches_up else dues
             self._series.record(shown, latencies_since(shown, received_ns))
+
+    def _new(self, fetched: Mapping[Any, Sequence[ReceivedBatch]], start_ns: int) -> list[ReceivedBatch]:
+        """Return the batches without records that were received before, or check the order of a producer's records."""
+        if self._reads_application:
+            batches = [batch for of_partition in fetched.values() for batch in of_partition]
+            return [part for batch in batches if (part := self._first_time(batch, start_ns)) is not None]
+        found = [(partition, batch) for partition, of_partition in fetched.items() for batch in of_partition]
+        if not self._existing:
+            for partition, batch in found:
+                self._check_order(partition, batch, start_ns)
+        return [batch for _, batch in found]
+
+    def _record_ages(self, batches: Sequence[ReceivedBatch], received_ns: int, start_ns: int) -> None:
+        """Record the ages of existing records as their latency, by the timestamps that their producers gave them."""
+        ahead_ns = time.time_ns() - now_ns()  # lead of the clock used for the producers' timestamps
+        since_ms = (start_ns + ahead_ns) / 1_000_000
+        created_ms = [ms for one in batches if one.source for ms in one.source.created_ms(one.offset, since_ms)]
+        ages_ns = received_ns + ahead_ns - np.array(created_ms, dtype=np.int64) * 1_000_000
+        self.report.latency.record(np.maximum(ages_ns, 0))
+        self.report.ahead_ns = max(self.report.ahead_ns, -int(ages_ns.min(initial=0)))
 
     def _first_time(self, batch: ReceivedBatch, start_ns: int) -> ReceivedBatch | None:
         """Return the records in a batch that are received for the first time; the others count as duplicates."""
