@@ -9,7 +9,7 @@ from typing import Any
 from pytest_kafkaperf import Record
 
 ITEMS = 500
-NOTED = 1000 - len(',"note":""')
+NOTED = 100 - len(',"note":""')
 
 
 def order(index: int, source: random.Random) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def order(index: int, source: random.Random) -> dict[str, Any]:
 
 
 def noted_order(index: int, source: random.Random) -> dict[str, Any]:
-    """Return the same with a note, so that the record is as large as those of the default scenario: 1000 bytes."""
+    """Return the same with a note, so that the record is as large as those of the default scenario: 100 bytes."""
     found = order(index, source)
     return {**found, "note": "n" * (NOTED - len(json.dumps(found, separators=(",", ":"))))}
 
