@@ -201,7 +201,7 @@ class PushedToken:
     def write(self, token: Token | None, problem: str | None) -> None:
         """Replace the token, or report the reason why there is none."""
         value = None if token is None else token.value.get_secret_value()
-        write_pushed(Path(self.path), json.dumps({"token": value, "problem": problem}))
+        write_token_file(Path(self.path), json.dumps({"token": value, "problem": problem}))
 
     def fetch(self) -> Token:
         """Read the token; it has no expiry, because the clock of another machine may differ."""
@@ -221,9 +221,9 @@ class PushedToken:
             return set()
 
 
-def write_pushed(path: Path, content: str) -> None:
-    """Write the file of a `PushedToken`, which only its owner can read. Readers find the old or the new content."""
-    unfinished = path.with_name(f"{path.name}.new")
+def write_token_file(path: Path, content: str) -> None:
+    """Write a file that only its owner can read. Readers find the old or the new content; threads may write it."""
+    unfinished = path.with_name(f"{path.name}.{threading.get_native_id()}.new")
     with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
         file.write(content)
     unfinished.replace(path)
