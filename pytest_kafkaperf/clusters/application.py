@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
+from pytest_kafkaperf.clusters.access.renewal import files_kept_up_to_date
 from pytest_kafkaperf.clusters.admin.admin import LOOK_TIMEOUT_S, Admin, TopicExistsError, TopicRefusedError
 from pytest_kafkaperf.clusters.admin.groups import Member
 from pytest_kafkaperf.clusters.admin.preflight import Preflight
@@ -154,6 +155,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
                         raise
                     Preflight(self.cluster.bootstrap_servers, self.cluster.access).resolve(Scenario(topic=topic))
             stack.enter_context(held(self._folder))
+            if self._recipe.image is None:  # a container has its own copy of the files
+                stack.enter_context(files_kept_up_to_date(self.cluster.access, self._folder))
             stack.enter_context(self._prepared)
             for instance in self._all:
                 self._prepared.enter_context(instance.prepared())

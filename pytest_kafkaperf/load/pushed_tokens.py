@@ -14,11 +14,10 @@ from pathlib import Path
 
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.access.oauth import OAuth
-from pytest_kafkaperf.clusters.access.tokens import PushedToken, Token
+from pytest_kafkaperf.clusters.access.renewal import renewed
+from pytest_kafkaperf.clusters.access.tokens import PushedToken
 from pytest_kafkaperf.core.errors import ClusterError, LoadError
 
-_MAX_PAUSE_S = 5.0
-"""Maximum time between two looks at the token. The main process's other requests may renew it earlier than planned."""
 _EXIT_TIMEOUT_S = 1.0
 """Time to wait for a renewal in progress when the workers no longer need tokens."""
 
@@ -37,7 +36,6 @@ class Pusher:
             self.access = dataclasses.replace(access, login=login)
         self._closing = threading.Event()
         self._problem: str | None = None
-        self._pushed: Token | None = None
 
     @contextlib.contextmanager
     def open(self) -> Iterator[None]:
@@ -50,7 +48,7 @@ class Pusher:
         if self._login is None:
             yield
             return
-        self._push(self._login.token())
+        self._file.write(self._login.token(), None)
         thread = threading.Thread(target=self._follow, args=(self._login,), name="kafkaperf-tokens", daemon=True)
         thread.start()
         try:
@@ -66,18 +64,12 @@ class Pusher:
             raise LoadError(self._problem)
 
     def _follow(self, login: OAuth) -> None:
-        while not self._closing.wait(min(login.tokens.due_in_s(), _MAX_PAUSE_S)):
-            try:
-                self._push(login.token())
-            except ClusterError as error:
-                self._problem = f"the access token has expired and could not be renewed: {error}"
-                self._file.write(None, self._problem)
-                return
-
-    def _push(self, token: Token) -> None:
-        if self._pushed != token:
-            self._pushed = token
-            self._file.write(token, None)
+        try:
+            for token in renewed(login, self._closing):
+                self._file.write(token, None)
+        except ClusterError as error:
+            self._problem = f"the access token has expired and could not be renewed: {error}"
+            self._file.write(None, self._problem)
 
 
 def token_path(counters: str) -> str:

@@ -6,6 +6,7 @@
 - kerberos: SASL logins with a Kerberos ticket
 - tickets: Kerberos tickets and the messages of a login with them
 - tokens: access tokens and where they come from
+- renewal: access tokens for files that other processes read
 - cloud_tokens: access tokens from AWS, Azure and Google
 - cloud_logins: settings of these providers' Java libraries
 - jaas: values of `sasl.jaas.config`

@@ -15,6 +15,7 @@ from pydantic import SecretStr
 
 from pytest_kafkaperf.clusters.access.logins import LOGIN_VARIABLES, Login
 from pytest_kafkaperf.clusters.access.oauth import TOKEN_URL_VARIABLE, OAuth
+from pytest_kafkaperf.clusters.access.tokens import write_token_file
 from pytest_kafkaperf.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class Access:
         token = self.login.token_for_file() if isinstance(self.login, OAuth) else None
         if token is not None:
             file = folder.absolute() / f"token{TOKEN_SUFFIX}"
-            file.write_text(token, encoding="ascii")
+            write_token_file(file, token)
             found[TOKEN_URL_VARIABLE] = file.as_uri()
         return found
 

@@ -14,6 +14,7 @@ from pytest_kafkaperf.clusters.access.cloud_logins import CLIENT_HANDLER, LOGIN_
 from pytest_kafkaperf.clusters.access.cloud_tokens import AwsToken, AzureToken, GoogleToken
 from pytest_kafkaperf.clusters.access.jaas import escaped, jaas_line, read_options
 from pytest_kafkaperf.clusters.access.tokens import (
+    ENCODES,
     ClientCredentials,
     FixedToken,
     PushedToken,
@@ -31,7 +32,7 @@ _SCOPE = "sasl.oauthbearer.scope"
 _ID, _SECRET = (f"sasl.oauthbearer.client.credentials.client.{name}" for name in ("id", "secret"))
 _RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
 
-OAUTH_SETTINGS = (CLIENT_HANDLER, LOGIN_HANDLER, _ID, _SECRET, _RETRIEVER, _SCOPE, ENDPOINT)
+OAUTH_SETTINGS = (CLIENT_HANDLER, LOGIN_HANDLER, _ID, _SECRET, ENCODES, _RETRIEVER, _SCOPE, ENDPOINT)
 """Settings that only OAUTHBEARER logins have, under their names in Kafka 4 (KIP-1139)."""
 
 _CLASSES = {
@@ -59,6 +60,7 @@ OAUTH_VARIABLES = (
     "KAFKA_SASL_OAUTHBEARER_CLIENT_ID",
     "KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET",
     "KAFKA_SASL_OAUTHBEARER_SCOPE",
+    "KAFKA_SASL_OAUTHBEARER_HEADER_URLENCODE",
 )
 
 
@@ -140,8 +142,9 @@ class OAuth:
         """Return environment variables for applications; their repr does not show secrets."""
         found: dict[str, str | None] = {"KAFKA_SASL_MECHANISM": self.mechanism}
         match self.source:
-            case ClientCredentials(endpoint=endpoint, client_id=client_id, client_secret=secret, scope=scope):
-                values = (endpoint, client_id, Hidden(secret.get_secret_value()), scope)
+            case ClientCredentials(endpoint=endpoint, client_id=client_id, client_secret=secret, scope=scope) as given:
+                encodes = "true" if given.encodes else None
+                values = (endpoint, client_id, Hidden(secret.get_secret_value()), scope, encodes)
                 found |= dict(zip(OAUTH_VARIABLES, values, strict=True))
             case TokenFile(path=path):
                 found[TOKEN_URL_VARIABLE] = path.absolute().as_uri()
@@ -187,12 +190,15 @@ def read_oauth(values: Mapping[str, str]) -> OAuth:
     endpoint = values.get(ENDPOINT)
     if endpoint is None:
         raise UsageError(f"{ENDPOINT!r} is missing; give the URL from which clients get their tokens")
-    return OAuth(source=_endpoint_source(endpoint, options), extensions=extensions)
+    encodes = values.get(ENCODES)
+    if encodes is not None and encodes.lower() not in ("true", "false"):
+        raise UsageError(f"{ENCODES!r} must be true or false, not {encodes!r}")
+    return OAuth(source=_endpoint_source(endpoint, options, encodes), extensions=extensions)
 
 
-def _endpoint_source(endpoint: str, options: Mapping[str, str]) -> ClientCredentials | TokenFile:
+def _endpoint_source(endpoint: str, options: Mapping[str, str], encodes: str | None) -> ClientCredentials | TokenFile:
     parts = urlsplit(endpoint)
-    if parts.scheme == "file" and parts.path.startswith("/") and not options:
+    if parts.scheme == "file" and parts.path.startswith("/") and not options and encodes is None:
         return TokenFile(path=Path(parts.path))
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         raise UsageError(
@@ -208,6 +214,7 @@ def _endpoint_source(endpoint: str, options: Mapping[str, str]) -> ClientCredent
         client_id=options[_ID],
         client_secret=SecretStr(options[_SECRET]),
         scope=options.get(_SCOPE),
+        encodes=encodes is not None and encodes.lower() == "true",
     )
 
 

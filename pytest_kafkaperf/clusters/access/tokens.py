@@ -15,13 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, quote_plus, urlsplit
 
 from pydantic import SecretStr
 
 from pytest_kafkaperf.core.errors import ClusterError, innermost, shortened
 from pytest_kafkaperf.core.text import printable, repr_of
 
+ENCODES = "sasl.oauthbearer.header.urlencode"
+"""Kafka's setting for `ClientCredentials.encodes`."""
 _ENDPOINT_TIMEOUT_S = 10
 """Time limit for connecting to the token endpoint, and for each part of its answer."""
 _RENEWAL_RATIO = 0.6
@@ -64,6 +66,9 @@ class ClientCredentials:
     client_id: str
     client_secret: SecretStr
     scope: str | None = None
+    encodes: bool = False
+    """True to URL-encode the client's ID and secret, as RFC 6749 (section 2.3.1) requires and Kafka's clients do not by
+    default."""
 
     def fetch(self) -> Token:
         """Request a token, with Authlib."""
@@ -75,14 +80,14 @@ class ClientCredentials:
                 "logging in with client credentials (OAUTHBEARER) requires Authlib; run: pip install "
                 "'pytest-kafkaperf[oauth]'"
             ) from None
-        secret = self.client_secret.get_secret_value()
-        client = OAuth2Session(self.client_id, secret, scope=self.scope, default_timeout=_ENDPOINT_TIMEOUT_S)
+        client_id, secret = self._sent(encodes=self.encodes)
+        client = OAuth2Session(client_id, secret, scope=self.scope, default_timeout=_ENDPOINT_TIMEOUT_S)
         with client:
             try:
                 # The answer to a redirect could go to another server, and the credentials with it.
                 answer = client.fetch_token(self.endpoint, grant_type="client_credentials", allow_redirects=False)
             except OAuthError as error:
-                reason = f"refused the client {self.client_id!r}: {str(error).rstrip(': ')}"
+                reason = f"refused the client {self.client_id!r}: {str(error).rstrip(': ')}{self._advice()}"
             except requests.ConnectionError as error:
                 reason = f"cannot be reached: {innermost(error)}"
             except (requests.RequestException, ValueError) as error:
@@ -99,6 +104,17 @@ class ClientCredentials:
         # Authlib computes `expires_at` on this machine's clock, from `expires_in`.
         return Token(value=SecretStr(value), expires_s=expires_s if isinstance(expires_s, int) else expiry_of(value))
 
+    def _sent(self, *, encodes: bool) -> tuple[str, str]:
+        """Return the client's ID and secret as they are sent."""
+        given = (self.client_id, self.client_secret.get_secret_value())
+        return (quote_plus(given[0]), quote_plus(given[1])) if encodes else given
+
+    def _advice(self) -> str:
+        """Return what to try if the endpoint refused the client; empty if encoding would not make a difference."""
+        if self._sent(encodes=self.encodes) == self._sent(encodes=True):
+            return ""
+        return f"; if the endpoint expects URL-encoded credentials, set {ENCODES!r} to true"
+
     def _discreet(self, text: str) -> str:
         for secret in sorted(self.secrets(), key=len, reverse=True):
             text = text.replace(secret, "***")
@@ -107,8 +123,8 @@ class ClientCredentials:
     def secrets(self) -> set[str]:
         """Return the client secret as it is written in settings, in requests and in URLs."""
         secret = self.client_secret.get_secret_value()
-        basic = base64.b64encode(f"{self.client_id}:{secret}".encode()).decode("ascii")
-        return {secret, quote(secret, safe=""), basic} if secret else set()
+        basic = base64.b64encode(":".join(self._sent(encodes=self.encodes)).encode()).decode("ascii")
+        return {secret, quote(secret, safe=""), quote_plus(secret), basic} if secret else set()
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be sent to another process: client secrets stay in the main process."""
@@ -201,7 +217,7 @@ class PushedToken:
     def write(self, token: Token | None, problem: str | None) -> None:
         """Replace the token, or report the reason why there is none."""
         value = None if token is None else token.value.get_secret_value()
-        write_pushed(Path(self.path), json.dumps({"token": value, "problem": problem}))
+        write_token_file(Path(self.path), json.dumps({"token": value, "problem": problem}))
 
     def fetch(self) -> Token:
         """Read the token; it has no expiry, because the clock of another machine may differ."""
@@ -221,9 +237,9 @@ class PushedToken:
             return set()
 
 
-def write_pushed(path: Path, content: str) -> None:
-    """Write the file of a `PushedToken`, which only its owner can read. Readers find the old or the new content."""
-    unfinished = path.with_name(f"{path.name}.new")
+def write_token_file(path: Path, content: str) -> None:
+    """Write a file that only its owner can read. Readers find the old or the new content; threads may write it."""
+    unfinished = path.with_name(f"{path.name}.{threading.get_native_id()}.new")
     with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
         file.write(content)
     unfinished.replace(path)

@@ -24,7 +24,7 @@ from distributed import get_worker
 from distributed.utils import sync
 from distributed.worker import Worker, secede
 
-from pytest_kafkaperf.clusters.access.tokens import write_pushed
+from pytest_kafkaperf.clusters.access.tokens import write_token_file
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.signals import interrupt_blocked
 from pytest_kafkaperf.load.backends.dask_sync import (
@@ -260,7 +260,7 @@ class _Host:
         if answer.get("over"):
             raise LoadError(_OVER)
         if token := answer.get("token"):
-            write_pushed(Path(token_path(self._counters.path)), unseal(token, self._share.key))
+            write_token_file(Path(token_path(self._counters.path)), unseal(token, self._share.key))
             self._token = digest(token)
         for other, cells in answer["rows"]:
             self._counters.write_row(other, cells)

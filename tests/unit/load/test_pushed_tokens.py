@@ -11,29 +11,10 @@ import pytest
 
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.access.oauth import OAuth
-from pytest_kafkaperf.clusters.access.tokens import TokenFunction
 from pytest_kafkaperf.core.errors import ClusterError, LoadError
 from pytest_kafkaperf.load.pushed_tokens import Pusher, checking, localized, read_pushed, token_path
 from tests.support.patience import PATIENCE_S
-
-
-class Source:
-    """A function of a user's, whose tokens live for a second."""
-
-    def __init__(self, life_s: float = 1.0) -> None:
-        self.life_s = life_s
-        self.count = 0
-        self.is_down = False
-
-    def __call__(self) -> tuple[str, float]:
-        if self.is_down:
-            raise RuntimeError("no role")
-        self.count += 1
-        return f"token-{self.count}", (time.time() + self.life_s) * 1000
-
-
-def access_of(source: Source) -> Access:
-    return Access(protocol="SASL_SSL", login=OAuth(source=TokenFunction(function=source)))
+from tests.support.token_function import TokensOfASecond, access_of
 
 
 def token_of(access: Access) -> str:
@@ -51,7 +32,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 def test_workers_always_find_the_current_token(tmp_path: Path) -> None:
     """They live longer than a token, and cannot get one themselves."""
-    source, path = Source(), token_path(str(tmp_path / "round-1"))
+    source, path = TokensOfASecond(), token_path(str(tmp_path / "round-1"))
     pusher = Pusher(access_of(source), path)
     with pusher.open():
         worker: Access = pickle.loads(pickle.dumps(pusher.access))  # noqa: S301 - as processes do
@@ -66,7 +47,7 @@ def test_workers_always_find_the_current_token(tmp_path: Path) -> None:
 
 def test_workers_on_another_machine_read_their_own_file(tmp_path: Path) -> None:
     """The paths of this machine mean nothing there."""
-    pusher = Pusher(access_of(Source()), token_path(str(tmp_path / "here")))
+    pusher = Pusher(access_of(TokensOfASecond()), token_path(str(tmp_path / "here")))
     with pusher.open():
         there = localized(pusher.access, str(tmp_path / "there"))
         with pytest.raises(ClusterError):
@@ -77,7 +58,7 @@ def test_workers_on_another_machine_read_their_own_file(tmp_path: Path) -> None:
 
 def test_an_expired_token_ends_the_load_with_the_reason(tmp_path: Path) -> None:
     """Controller and workers give the same reason, which is reported once."""
-    source = Source()
+    source = TokensOfASecond()
     pusher = Pusher(access_of(source), token_path(str(tmp_path / "round-1")))
     reason = (
         "the access token has expired and could not be renewed: the function given as Cluster(token=...) failed: "
@@ -102,7 +83,7 @@ def test_an_expired_token_ends_the_load_with_the_reason(tmp_path: Path) -> None:
 
 def test_a_load_does_not_start_without_a_token(tmp_path: Path) -> None:
     """The reason is known at once."""
-    source = Source()
+    source = TokensOfASecond()
     source.is_down = True
     with pytest.raises(ClusterError, match="no role"), Pusher(access_of(source), str(tmp_path / "token")).open():
         pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.login_libraries import login_libraries
 from tests.support.project import Project, modules
 
 OURS_AT_STARTUP = {
@@ -54,6 +55,7 @@ def test_a_run_without_perf_tests_imports_only_these_modules(project: Project, w
     added = modules(project) - without
     assert ours(added) == OURS_AT_STARTUP
     assert libraries(added) & {*ENGINE, "dask", "fractions", "javaproperties", "jgo", "pydantic", "uvloop"} == set()
+    assert login_libraries(added) == set()
 
 
 def test_collecting_perf_tests_does_not_import_the_load_engine(project: Project, without: set[str]) -> None:
@@ -68,6 +70,25 @@ def test_collecting_perf_tests_does_not_import_the_load_engine(project: Project,
     assert "pytest_kafkaperf.runner.perftest" in added
     assert {"pytest_kafkaperf.runner.perf_run", "pytest_kafkaperf.load.controller"} & added == set()
     assert libraries(added) & ENGINE <= PYDANTIC
+    assert login_libraries(added) == set()
+
+
+def test_collecting_tests_for_a_cluster_with_logins_does_not_import_their_libraries(
+    project: Project, without: set[str]
+) -> None:
+    """Nobody logs in before a test runs."""
+    project.write("pytest.ini", "[pytest]\nkafka_cluster = 127.0.0.1:1\nkafka_client_config = client.properties\n")
+    project.write(
+        "client.properties",
+        "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
+        "sasl.oauthbearer.token.endpoint.url=http://127.0.0.1:1/token\n"
+        "sasl.oauthbearer.client.credentials.client.id=perf\n"
+        "sasl.oauthbearer.client.credentials.client.secret=secret\n",
+    )
+    project.test("from pytest_kafkaperf import AwsToken, AzureToken, GoogleToken\n\ndef test_orders(kafka_perf): ...")
+    added = modules(project, "--collect-only") - without
+    assert "pytest_kafkaperf.clusters.access.cloud_tokens" in added
+    assert login_libraries(added) == set()
 
 
 def test_deselected_perf_tests_do_not_import_the_load_engine(project: Project, without: set[str]) -> None:

@@ -48,6 +48,7 @@ VALID = (
     "sasl.mechanism",
     "sasl.oauthbearer.client.credentials.client.id",
     "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.header.urlencode",
     "sasl.oauthbearer.jwt.retriever.class",
     "sasl.oauthbearer.scope",
     "sasl.oauthbearer.token.endpoint.url",
@@ -207,7 +208,7 @@ def test_unsupported_keys_are_named_without_their_values(tmp_path: Path) -> None
         "'ssl.truststore.passwort' (line 4) is not supported: did you mean "
         "'ssl.truststore.password', 'ssl.keystore.password' or 'ssl.truststore.type'?",
         "'sasl.oauthbearer.token' (line 5) is not supported: did you mean 'sasl.oauthbearer.scope', "
-        "'sasl.oauthbearer.token.endpoint.url' or 'sasl.oauthbearer.jwt.retriever.class'?",
+        "'sasl.oauthbearer.token.endpoint.url' or 'sasl.oauthbearer.header.urlencode'?",
         "a key that looks like part of a broken value (line 8) is not supported",
         "a key that looks like part of a broken value (line 9) is not supported",
         f"valid names are {', '.join(map(repr, VALID))}: remove the others, and set producer and consumer "

@@ -101,6 +101,10 @@ def test_a_file_with_a_token_is_an_endpoint(tmp_path: Path) -> None:
             f"'{SECRET_NAME}' is missing; give it, or clientSecret=\"...\" in 'sasl.jaas.config'",
         ),
         (
+            {ID: "perf", SECRET_NAME: SECRET, "sasl.oauthbearer.header.urlencode": "yes"},
+            "'sasl.oauthbearer.header.urlencode' must be true or false, not 'yes'",
+        ),
+        (
             {ID: "perf", "sasl.jaas.config": f'{MODULE} required clientId="perf" clientSecret="{SECRET}";'},
             f"'{ID}' and clientId in 'sasl.jaas.config' are both given; use only one of them",
         ),
@@ -155,7 +159,20 @@ def test_an_application_logs_in_by_itself() -> None:
         "KAFKA_SASL_OAUTHBEARER_CLIENT_ID": "perf",
         "KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET": SECRET,
         "KAFKA_SASL_OAUTHBEARER_SCOPE": "kafka orders",
+        "KAFKA_SASL_OAUTHBEARER_HEADER_URLENCODE": None,
     }
+
+
+@pytest.mark.parametrize(("text", "encodes"), [("TRUE", True), ("false", False)])
+def test_credentials_can_be_url_encoded(tmp_path: Path, text: str, *, encodes: bool) -> None:
+    """As the standard requires, and Kafka's clients do only on request; the application must do the same."""
+    settings = {ID: "perf", SECRET_NAME: SECRET, "sasl.oauthbearer.header.urlencode": text}
+    login = read_client_properties(written(tmp_path, OAUTH | settings)).login
+    assert login is not None
+    assert login == OAuth(
+        source=ClientCredentials(endpoint=URL, client_id="perf", client_secret=SecretStr(SECRET), encodes=encodes)
+    )
+    assert login.variables()["KAFKA_SASL_OAUTHBEARER_HEADER_URLENCODE"] == ("true" if encodes else None)
 
 
 def test_an_application_reads_a_token_that_it_cannot_get(tmp_path: Path) -> None:

@@ -67,6 +67,10 @@ def test_client_credentials_give_a_token_until_its_expiry(server: TokenServer) -
         ({"secret": "wrong-secret"}, "refused the client 'perf': invalid_client"),
         ({"client_id": "nobody"}, "refused the client 'nobody': invalid_client: The client does not exist"),
         ({}, "did not return a token: 503 Server Error"),
+        (
+            {"secret": "50% off"},
+            "; if the endpoint expects URL-encoded credentials, set 'sasl.oauthbearer.header.urlencode' to true",
+        ),
         ({"endpoint": "http://127.0.0.1:1/token"}, "cannot be reached: ConnectionRefusedError"),
     ],
 )

@@ -1,0 +1,69 @@
+"""Tokens in files that applications read: they are renewed for as long as an application may run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.access.oauth import OAuth
+from pytest_kafkaperf.clusters.access.renewal import files_kept_up_to_date
+from pytest_kafkaperf.clusters.access.tokens import ClientCredentials, FixedToken, TokenFile
+from tests.support.patience import PATIENCE_S
+from tests.support.token_function import TokensOfASecond, access_of
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait until something has happened."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def test_an_application_always_finds_a_valid_token(tmp_path: Path) -> None:
+    """It may log in at any time, also while the file is replaced, and it lives longer than a token."""
+    access = access_of(TokensOfASecond())
+    file, seen = tmp_path / "token.jwt", set[str]()
+    with files_kept_up_to_date(access, tmp_path):
+        access.write_files(tmp_path)  # as each start of an instance does
+        until(lambda: seen.add(file.read_text()) or len(seen) == 3)  # type: ignore[func-returns-value]
+        assert seen <= {*access.secrets()}  # whatever the application prints, the report does not show it
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [*tmp_path.iterdir()] == [file]
+
+
+def test_a_failed_renewal_is_tried_again(tmp_path: Path) -> None:
+    """An outage of the token server between two tests must not leave the application without a login."""
+    source = TokensOfASecond()
+    access = access_of(source)
+    file = tmp_path / "token.jwt"
+    with files_kept_up_to_date(access, tmp_path):
+        until(file.exists)
+        source.is_down = True
+        until(lambda: source.failures > 0)
+        source.is_down = False
+        last = file.read_text()
+        until(lambda: file.read_text() != last)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        FixedToken(value=SecretStr("abc")),
+        TokenFile(path=Path("/run/secrets/token")),
+        ClientCredentials(endpoint="http://127.0.0.1:1/token", client_id="perf", client_secret=SecretStr("abc")),
+    ],
+    ids=lambda source: type(source).__name__,
+)
+def test_other_tokens_need_no_renewal(tmp_path: Path, source: FixedToken | TokenFile | ClientCredentials) -> None:
+    """They live long enough, or the application or somebody else renews them."""
+    with files_kept_up_to_date(Access(protocol="SASL_SSL", login=OAuth(source=source)), tmp_path):
+        pass
+    with files_kept_up_to_date(Access(), tmp_path):
+        pass
+    assert [*tmp_path.iterdir()] == []
