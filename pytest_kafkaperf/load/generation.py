@@ -151,6 +151,11 @@ class Generator:
         """Mean time that a record takes."""
         return self.spent_ns // max(1, self.made)
 
+    @property
+    def waiting(self) -> int:
+        """Number of records that were made ahead and not taken yet."""
+        return len(self._ahead)
+
     def take(self, count: int) -> list[PlainRecord]:
         """Return the next records; those that were not made ahead are made now."""
         self.make_ahead(count)

@@ -33,6 +33,9 @@ _FRAMING_BYTES = 10
 """Approximate size of a record's lengths, attributes and deltas."""
 _AHEAD = 4096
 """Number of records that are made ahead of their due time."""
+_REFILL = _AHEAD // 2
+"""Number of records below which others are made. This is much less often than for each batch, whose response would
+arrive at the same time and have to wait."""
 _SLICE_NS = 100_000
 """Time for which a slice of this work can delay the processing of a response."""
 _FIRST_NS = NS_PER_S // 2
@@ -70,6 +73,8 @@ class GeneratedProducer(KeyedProducer):
         self._made = 0
         """Number of records taken from the generator or the pool; identifies records until they are sent."""
         self._waiting: dict[int, _Prepared] = {}
+        self._refilling = False
+        """True from the time at which there are fewer than `_REFILL` records until there are `_AHEAD`."""
         self._plain_headers = self._payload.headers[:-1] if self._payload.tags_in_header else self._payload.headers
         if self._generator is not None:
             self._generator.make_ahead(_AHEAD, most_ns=_FIRST_NS)
@@ -182,10 +187,13 @@ class GeneratedProducer(KeyedProducer):
 
     async def _make_ahead(self, until_ns: int) -> None:
         """Make records in slices, and let responses be processed between them."""
-        if self._generator is None:
+        generator = self._generator
+        if generator is None:
             return
-        slice_ns = _SLICE_NS + self._generator.mean_ns  # a slice ends with the record that exceeds its time
-        while now_ns() + slice_ns < until_ns and not self._generator.make_ahead(_AHEAD, most_ns=_SLICE_NS):
+        self._refilling = self._refilling or generator.waiting < _REFILL
+        slice_ns = _SLICE_NS + generator.mean_ns  # a slice ends with the record that exceeds its time
+        while self._refilling and now_ns() + slice_ns < until_ns:
+            self._refilling = not generator.make_ahead(_AHEAD, most_ns=_SLICE_NS)
             await asyncio.sleep(0)
 
 
