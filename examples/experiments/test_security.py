@@ -4,6 +4,9 @@ SASL logs in once for each connection, so without TLS, `sasl_scram` and `sasl_oa
 encrypts each record, so it determines the cost, whether clients log in with a password or with an access token.
 `sasl_oauth` requires `pip install 'pytest-kafkaperf[oauth]'`.
 
+Each combination starts its own brokers, and cold ones differ more than the logins do. Add
+`-o kafka_broker_warmup='60 s'` to compare warm brokers, which takes five minutes.
+
 Expected: throughput falls to about a third, on both small and large brokers. Source D in the README: 100,000 and
 280,000 records/s with and without security on 2 vCPUs, 320,000 and 1,000,000 on 16 vCPUs.
 
