@@ -1,10 +1,10 @@
 """Accuracy of latency: a known delay on the network must show in the results (`python benchmarks/accuracy.py`).
 
-A proxy between one local broker and the load delays everything that clients send by d (`tests/support/proxy.py`, in a
-separate process). The measured p50 must rise by as much as the proxy's own clock shows, which is d or a little more, at
-10%, 50% and 80% of the highest rate that a closed loop reaches at the same d. The result is the median of pairs of
-rounds without and with the delay, in alternation. Then the proxy stops all requests for half a second: the number of
-records that take longer than x must equal the number of records that were due more than x before the end of the stall.
+A proxy between one local broker and the load delays everything that clients send by exactly d
+(`tests/support/proxy.py`, in a separate process). The measured p50 must rise by d, at 10%, 50% and 80% of the
+highest rate that a closed loop reaches at the same d. The result is the median of pairs of rounds without and with the
+delay, in alternation. Then the proxy stops all requests for half a second: the number of records that take longer than
+x must equal the number of records that were due more than x before the end of the stall.
 
 The delays are measured with one partition, 16 KiB batches and a linger that is longer than the longest round trip, the
 same in all runs. A client has few requests in flight (five, as Kafka's own producer), so records that come faster than
@@ -77,9 +77,7 @@ def main() -> int:
     print(f" {os.cpu_count()} cores; on average {os.getloadavg()[0]:.1f} processes ran before this one")
     with proxied_broker() as broker:
         highest_rate(broker, 0)  # warms up the broker
-        print(
-            "    d        rate                held      p50 at 0    p50 at d   p50 rises by that and (lowest, highest)"
-        )
+        print("    d        rate                  p50 at 0    p50 at d    p50 rises by d and (lowest to highest)")
         for delay_s in DELAYS_S:
             highest = highest_rate(broker, delay_s)
             for fraction in FRACTIONS:
@@ -100,30 +98,23 @@ def highest_rate(broker: ProxiedBroker, delay_s: float) -> float:
 def show_rise(name: str, broker: ProxiedBroker, delay_s: float, rate: float, pairs: int) -> bool:
     """Print the rise of p50 with the delay, over valid rounds. Return True if it is outside the tolerance."""
     order = [0.0, delay_s] * pairs
-    held_s: list[float] = []
 
     def set_delay(number: int, progress: Progress) -> None:
-        if progress.phase == "connecting" and len(held_s) < number:
-            held_s.append(broker.proxy.held_s())  # in the round before; the first value is of none
+        if progress.phase == "connecting":
             broker.proxy.delay(order[number - 1])
 
     scenario = Scenario.of(LOAD | {"rate": rate, "linger": f"{LINGER_S} s", "rounds": len(order)})
     measured = run_scenario(scenario, broker.proxied, on_progress=set_delay)
-    held_s = [*held_s[1:], broker.proxy.held_s()]
-    pairs_of_rounds = zip(measured[::2], measured[1::2], held_s[::2], held_s[1::2], strict=True)
-    valid = [
-        (_p50_ms(sooner), _p50_ms(later), (longer_s - shorter_s) * 1000)
-        for sooner, later, shorter_s, longer_s in pairs_of_rounds
-        if not _invalid(sooner, later)
-    ]
+    pairs_of_rounds = zip(measured[::2], measured[1::2], strict=True)
+    valid = [(_p50_ms(sooner), _p50_ms(later)) for sooner, later in pairs_of_rounds if not _invalid(sooner, later)]
     if not valid:
         print(f" {name}: no valid pair of rounds{_left_out(measured)}", flush=True)
         return True
-    excess_ms = [with_ms - without_ms - held_ms for without_ms, with_ms, held_ms in valid]
+    excess_ms = [with_ms - without_ms - delay_s * 1000 for without_ms, with_ms in valid]
     missed = abs(statistics.median(excess_ms)) > TOLERATED_S * 1000
-    without_ms, with_ms, held_ms = (statistics.median(column) for column in zip(*valid, strict=True))
+    without_ms, with_ms = (statistics.median(column) for column in zip(*valid, strict=True))
     print(
-        f" {name} {held_ms:8.3f} ms {without_ms:8.2f} ms {with_ms:8.2f} ms {statistics.median(excess_ms):+8.3f} ms "
+        f" {name} {without_ms:8.2f} ms {with_ms:8.2f} ms {statistics.median(excess_ms):+8.3f} ms "
         f"({min(excess_ms):+.3f} to {max(excess_ms):+.3f}) {'NO' if missed else 'ok'}{_left_out(measured)}",
         flush=True,
     )

@@ -43,8 +43,8 @@ def short_round_s(scenario: Scenario, thresholds: Sequence[Threshold]) -> float 
 
 
 def _is_fixed(scenario: Scenario) -> bool:
-    """Return True for loads with a fixed number of records, and for loads with a changing rate."""
-    return scenario.duration is None or isinstance(scenario.rate, tuple)
+    """Return True for loads with a fixed number of records or a changing rate, and if a backlog must be processed."""
+    return scenario.duration is None or isinstance(scenario.rate, tuple) or scenario.backlog > 0
 
 
 def _at_most(scenario: Scenario, least_s: float, shortest_s: float) -> float:

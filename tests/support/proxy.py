@@ -20,7 +20,6 @@ import json
 import os
 import select
 import socket
-import statistics
 import subprocess
 import sys
 import time
@@ -55,8 +54,6 @@ _SPIN_NS = 300_000
 """The proxy waits awake for the last of a delay: a machine that sleeps comes back up to this late."""
 _SPIN_CHUNKS = 2
 """But only where no more than this is held: at high load it would take the core from those who are measured."""
-_REMEMBERED = 10_000
-"""Number of chunks whose delays are kept."""
 _CONNECT_TIMEOUT_S = 1
 _END = memoryview(b"")
 _PRODUCE = 0
@@ -76,14 +73,6 @@ class Proxy:
         A delay and not a pause: what follows is not held up, so throughput is not limited by it.
         """
         self._tell(do="delay", seconds=seconds)
-
-    def held_s(self) -> float:
-        """By how long chunks from clients were in fact held since the last call of `delay`: the median, in seconds.
-
-        On a busy machine, the proxy itself gets a core late.
-        """
-        held_s: float = self._tell(do="nothing")["held_s"]
-        return held_s
 
     def stall(self, seconds: float, *, after_s: float = 0.0) -> int:
         """Let nothing from clients pass for a while; it passes at once after that. Answers pass.
@@ -324,8 +313,6 @@ class _Relay:
         self._target_port = target_port
         self._connections: list[_Connection] = []
         self._delay_ns = 0
-        self._held_ns: collections.deque[int] = collections.deque(maxlen=_REMEMBERED)
-        """How long each chunk from clients was held since the last change of the delay."""
         self._stall_ns = range(0)
         self._swallow = 0
         self._swallowed = 0
@@ -411,7 +398,6 @@ class _Relay:
         match json.loads(line):
             case {"do": "delay", "seconds": seconds}:
                 self._delay_ns = round(seconds * _NS_PER_S)
-                self._held_ns.clear()
             case {"do": "stall", "begin_ns": begin_ns, "end_ns": end_ns}:
                 self._stall_ns = range(begin_ns, end_ns)
             case {"do": "swallow", "answers": answers}:
@@ -419,7 +405,7 @@ class _Relay:
             case {"do": "cut"}:
                 while self._connections:
                     self._connections.pop().close()
-        _say(swallowed=self._swallowed, held_s=statistics.median(self._held_ns or [0]) / _NS_PER_S)
+        _say(swallowed=self._swallowed)
         return True
 
     def _forward(self) -> None:
@@ -438,7 +424,6 @@ class _Relay:
             now_ns = time.monotonic_ns()
             if self._opens_ns(requests, now_ns) > now_ns:
                 return
-            self._held_ns.append(now_ns - requests.held[0][0] + self._delay_ns)
             requests.send()
 
 
@@ -451,7 +436,7 @@ def _serve(target_port: int) -> None:
         _Relay(listener, target_port).run()
 
 
-def _say(**answer: float) -> None:
+def _say(**answer: int) -> None:
     sys.stdout.write(json.dumps(answer) + "\n")
     sys.stdout.flush()
 

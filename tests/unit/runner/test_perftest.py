@@ -402,6 +402,12 @@ def test_rounds_are_not_shortened_if_their_end_is_compared_with_the_whole(tmp_pa
     assert short(tmp_path, "produce.throughput.steadiness >= 90%", duration="20 s")["duration"] == 20
 
 
+def test_rounds_with_a_backlog_are_not_shortened(tmp_path: Path) -> None:
+    """A window that ends before the backlog is processed shows no recovery."""
+    fields = {"topic": "orders", "watch_group": "sink", "backlog": "30k records", "rate": "1k records/s"}
+    assert short(tmp_path, "app.recovery <= 10 s", duration="20 s", **fields)["duration"] == 20
+
+
 def test_a_shortened_length_names_its_reason(tmp_path: Path) -> None:
     """The report shows where each field comes from; the marker did not say this one."""
     marks = [pytest.mark.kafka_scenario(duration="20 s", warmup="100 ms", partitions=2).mark]
