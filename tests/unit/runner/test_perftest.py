@@ -404,7 +404,7 @@ def test_rounds_are_not_shortened_if_their_end_is_compared_with_the_whole(tmp_pa
 
 def test_rounds_with_a_backlog_are_not_shortened(tmp_path: Path) -> None:
     """A window that ends before the backlog is processed shows no recovery."""
-    fields = {"topic": "orders", "watch_group": "sink", "backlog": "30k records", "rate": "1k records/s"}
+    fields: dict[str, Any] = {"topic": "orders", "watch_group": "sink", "backlog": "30k records", "rate": 1000}
     assert short(tmp_path, "app.recovery <= 10 s", duration="20 s", **fields)["duration"] == 20
 
 
