@@ -15,7 +15,7 @@ from pathlib import Path
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.access.oauth import OAuth
 from pytest_kafkaperf.clusters.access.renewal import renewed
-from pytest_kafkaperf.clusters.access.tokens import PushedToken
+from pytest_kafkaperf.clusters.access.tokens import PushedToken, Token
 from pytest_kafkaperf.core.errors import ClusterError, LoadError
 
 _EXIT_TIMEOUT_S = 1.0
@@ -48,8 +48,9 @@ class Pusher:
         if self._login is None:
             yield
             return
-        self._file.write(self._login.token(), None)
-        thread = threading.Thread(target=self._follow, args=(self._login,), name="kafkaperf-tokens", daemon=True)
+        tokens = renewed(self._login, self._closing)
+        self._file.write(next(tokens), None)
+        thread = threading.Thread(target=self._follow, args=(tokens,), name="kafkaperf-tokens", daemon=True)
         thread.start()
         try:
             yield
@@ -63,9 +64,9 @@ class Pusher:
         if self._problem is not None:
             raise LoadError(self._problem)
 
-    def _follow(self, login: OAuth) -> None:
+    def _follow(self, tokens: Iterator[Token]) -> None:
         try:
-            for token in renewed(login, self._closing):
+            for token in tokens:
                 self._file.write(token, None)
         except ClusterError as error:
             self._problem = f"the access token has expired and could not be renewed: {error}"

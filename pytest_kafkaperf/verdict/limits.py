@@ -67,9 +67,9 @@ def result_of(threshold: Threshold, trials: Sequence[Measured], compared: Compar
     """Return a threshold's result, based on the trials that count for it."""
     subject, rounds = threshold.metric, rounds_of(trials)
     finding = _combined(threshold, trials, compared)
-    is_bound = False
-    if flaw_of(subject, rounds) and finding.outcome is Verdict.PASSED:
-        rounds, is_bound = _bounded(subject, trials), True
+    is_bound = flaw_of(subject, rounds) is not None and finding.outcome is Verdict.PASSED
+    if is_bound:
+        rounds = _bounded(subject, trials)
     values = [] if flaw_of(subject, rounds) else [one[subject.name] for one in rounds]
     observed = subject.aggregate(values) if values else None
     baseline = None if compared.level is None else value_of(subject, compared.level)
@@ -82,7 +82,7 @@ def result_of(threshold: Threshold, trials: Sequence[Measured], compared: Compar
         expression=threshold.expression,
         metric=subject.name,
         observed=observed,
-        is_upper_bound=is_bound and observed is not None,
+        is_upper_bound=is_bound,
         limit_value=limit_value(threshold.limit, baseline),
         baseline=baseline,
         change=change,
@@ -166,7 +166,8 @@ def _judge_absolute(limit: Absolute, operator: Operator, subject: Metric, trials
     """
     rounds = rounds_of(trials)
     problem = flaw_of(subject, rounds)
-    if problem and operator in UPPER and not flaw_of(subject, bounded := _bounded(subject, trials)):
+    bounded = _bounded(subject, trials)
+    if problem and operator in UPPER and not flaw_of(subject, bounded):
         bound = subject.aggregate([one[subject.name] for one in bounded])
         if holds(bound, operator, limit.value):
             shown = f"at most {format_quantity(bound, subject.unit)}; some values were too small to be measured"

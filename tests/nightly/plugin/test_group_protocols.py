@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
-from tests.support.project import ROOT, Project
+from tests.support.project import Project
+from tests.unit.docs.pages import ROOT, files_of
 
-PAGE = (ROOT / "docs" / "how-to" / "compare-group-protocols.md").read_text(encoding="utf-8")
-FILES = dict(re.findall(r"```python\n# (\S+)\n(.+?)```", PAGE, re.DOTALL))
+FILES = files_of(ROOT / "docs" / "how-to" / "compare-group-protocols.md")
 
 
 @pytest.fixture

@@ -70,6 +70,12 @@ def blocks(*languages: str | None) -> list[Block]:
     return [block for page in PAGES for block in _blocks(page) if not languages or block.language in languages]
 
 
+def files_of(page: Path) -> dict[str, str]:
+    """The Python files on a page, whose first line is their name; each with its text after that line."""
+    found = (block.text.partition("\n") for block in blocks("python") if block.page == page)
+    return {name.removeprefix("# "): text for name, _, text in found if name.startswith("# ")}
+
+
 @functools.cache
 def _blocks(page: Path) -> tuple[Block, ...]:
     found = []

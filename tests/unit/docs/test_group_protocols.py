@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.unit.docs.pages import ROOT, blocks
+from tests.unit.docs.pages import ROOT, blocks, files_of
 
 PAGE = ROOT / "docs" / "how-to" / "compare-group-protocols.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -13,7 +13,7 @@ FROM_THE_TEST = {"GROUP_PROTOCOL"}
 
 def test_commands_run_files_of_the_page() -> None:
     """A reader who has copied all files has everything that a command needs, and each test has a command."""
-    written = {block.text.split("\n")[0].removeprefix("# ") for block in blocks("python") if block.page == PAGE}
+    written = files_of(PAGE)
     run = {
         word
         for block in blocks("sh")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,21 +11,13 @@ from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.access.oauth import OAuth
 from pytest_kafkaperf.core.errors import ClusterError, LoadError
 from pytest_kafkaperf.load.pushed_tokens import Pusher, checking, localized, read_pushed, token_path
-from tests.support.patience import PATIENCE_S
+from tests.support.orphans import becomes
 from tests.support.token_function import TokensOfASecond, access_of
 
 
 def token_of(access: Access) -> str:
     assert isinstance(access.login, OAuth)
     return access.login.token().value.get_secret_value()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait until something has happened."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
 
 
 def test_workers_always_find_the_current_token(tmp_path: Path) -> None:
@@ -38,7 +28,7 @@ def test_workers_always_find_the_current_token(tmp_path: Path) -> None:
         worker: Access = pickle.loads(pickle.dumps(pusher.access))  # noqa: S301 - as processes do
         assert token_of(worker) == "token-1"
         assert worker.secrets() == ("token-1",)
-        until(lambda: token_of(worker) == "token-3")
+        assert becomes(lambda: token_of(worker) == "token-3")
         pusher.check()
         assert read_pushed(str(tmp_path / "round-1")) is not None
     assert [*tmp_path.iterdir()] == []
@@ -75,7 +65,7 @@ def test_an_expired_token_ends_the_load_with_the_reason(tmp_path: Path) -> None:
                 return True
             return False
 
-        until(is_over)
+        assert becomes(is_over)
         with pytest.raises(ClusterError) as raised:
             token_of(pusher.access)
         assert str(raised.value) == reason

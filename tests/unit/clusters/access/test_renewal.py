@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,25 +11,22 @@ from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.access.oauth import OAuth
 from pytest_kafkaperf.clusters.access.renewal import files_kept_up_to_date
 from pytest_kafkaperf.clusters.access.tokens import ClientCredentials, FixedToken, TokenFile
-from tests.support.patience import PATIENCE_S
+from tests.support.orphans import becomes
 from tests.support.token_function import TokensOfASecond, access_of
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait until something has happened."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
 
 
 def test_an_application_always_finds_a_valid_token(tmp_path: Path) -> None:
     """It may log in at any time, also while the file is replaced, and it lives longer than a token."""
     access = access_of(TokensOfASecond())
     file, seen = tmp_path / "token.jwt", set[str]()
+
+    def reads_a_third() -> bool:
+        seen.add(file.read_text())
+        return len(seen) == 3
+
     with files_kept_up_to_date(access, tmp_path):
         access.write_files(tmp_path)  # as each start of an instance does
-        until(lambda: seen.add(file.read_text()) or len(seen) == 3)  # type: ignore[func-returns-value]
+        assert becomes(reads_a_third)
         assert seen <= {*access.secrets()}  # whatever the application prints, the report does not show it
     assert file.stat().st_mode & 0o777 == 0o600
     assert [*tmp_path.iterdir()] == [file]
@@ -43,12 +38,12 @@ def test_a_failed_renewal_is_tried_again(tmp_path: Path) -> None:
     access = access_of(source)
     file = tmp_path / "token.jwt"
     with files_kept_up_to_date(access, tmp_path):
-        until(file.exists)
+        assert becomes(file.exists)
         source.is_down = True
-        until(lambda: source.failures > 0)
+        assert becomes(lambda: source.failures > 0)
         source.is_down = False
         last = file.read_text()
-        until(lambda: file.read_text() != last)
+        assert becomes(lambda: file.read_text() != last)
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 import pytest
 
 from pytest_kafkaperf.clusters.access.tickets import Tickets
 from pytest_kafkaperf.core.errors import ClusterError
+from tests.support.orphans import becomes
 from tests.support.patience import PATIENCE_S
 
 LIFE_S = 100.0
@@ -37,15 +37,6 @@ class Kdc:
         return Tickets(self.fetch, clock=lambda: self.now_s)
 
 
-def until(met: Callable[[], bool]) -> None:
-    """Wait for a renewal in another thread."""
-    for _ in range(int(PATIENCE_S * 1000)):
-        if met():
-            return
-        threading.Event().wait(0.001)
-    raise AssertionError("it never happened")
-
-
 def test_a_ticket_is_used_until_most_of_its_life_has_passed() -> None:
     """A request for each login would burden the KDC."""
     kdc = Kdc()
@@ -56,7 +47,7 @@ def test_a_ticket_is_used_until_most_of_its_life_has_passed() -> None:
     assert kdc_was_asked == [1, 1, 1]
     kdc.now_s = 60.0
     assert tickets.current() in (1, 2)
-    until(lambda: tickets.current() == 2)
+    assert becomes(lambda: tickets.current() == 2)
     assert kdc.given == 2
 
 
@@ -71,7 +62,7 @@ def test_a_slow_kdc_delays_no_login_while_the_ticket_is_valid() -> None:
     kdc.now_s = 70.0  # later than the pause after a failed renewal
     assert tickets.current() == 1
     kdc.answers.set()
-    until(lambda: tickets.current() == 2)
+    assert becomes(lambda: tickets.current() == 2)
     assert kdc.given == 2
 
 
@@ -83,7 +74,7 @@ def test_a_failed_renewal_is_repeated_until_the_ticket_expires() -> None:
     kdc.is_down = True
     kdc.asked = threading.Semaphore(0)
     for kdc.now_s in (60.0, 65.0, 70.0):
-        until(lambda: tickets.current() == 1 and kdc.asked.acquire(blocking=False))
+        assert becomes(lambda: tickets.current() == 1 and kdc.asked.acquire(blocking=False))
     kdc.now_s = LIFE_S
     with pytest.raises(ClusterError, match="no answer"):
         tickets.current()

@@ -7,7 +7,7 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -21,9 +21,8 @@ from pytest_kafkaperf.clusters.monitoring.readings import ApplicationKey, Key
 from pytest_kafkaperf.clusters.monitoring.watchers import BrokerWatcher, TopicWatcher
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.notices import Notice, Remark
+from tests.support.orphans import becomes
 from tests.support.patience import PATIENCE_S
-
-_PAUSE_S = 0.01
 
 
 @pytest.fixture
@@ -31,13 +30,6 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A shorter time for the last readings."""
     assert watching.EXIT_TIMEOUT_S < PATIENCE_S / 2
     monkeypatch.setattr(watching, "EXIT_TIMEOUT_S", 0.2)
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    """Until it holds."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not holds() and time.monotonic() < deadline_s:
-        time.sleep(_PAUSE_S)
 
 
 @dataclass(frozen=True)
@@ -100,7 +92,7 @@ def test_a_watcher_reads_on_a_grid_and_stamps_the_middle() -> None:
     """Drift would leave seconds without a reading; a wrong stamp moves load to another second."""
     interval_s = 0.1
     with BrokerWatcher(lambda: {1: [Ticking("a", takes_s=0.03)]}, interval_s=interval_s) as watcher:
-        wait_for(lambda: len(watcher.samples().get(1, [])) > 10)
+        assert becomes(lambda: len(watcher.samples().get(1, [])) > 10)
     samples = watcher.samples()[1]
 
     assert len(samples) > 10
@@ -116,13 +108,13 @@ def test_cpu_time_is_read_at_the_instants_that_were_asked_for() -> None:
     """The edges of a window lie between the ticks of the grid; each is read once, and one that has passed at once."""
     probe = ProcessProbe(os.getpid())
     with BrokerWatcher(lambda: {1: [probe, Ticking("other")]}, interval_s=3600) as watcher:
-        wait_for(lambda: len(watcher.samples().get(1, [])) == 2)  # one of each probe, at entry
+        assert becomes(lambda: len(watcher.samples().get(1, [])) == 2)  # one of each probe, at entry
         began_ns = time.monotonic_ns()
         wanted = [began_ns - 10**9, began_ns + 2 * 10**8]
         for at_ns in (*wanted, *wanted):
             watcher.read_at(at_ns)
         asked_ns = time.monotonic_ns()
-        wait_for(lambda: len(watcher.samples()[1]) == 4)
+        assert becomes(lambda: len(watcher.samples()[1]) == 4)
         found = [sample.at_ns for sample in watcher.samples()[1][2:]]
     assert began_ns < found[0] < asked_ns + PATIENCE_S * 10**9
     assert wanted[1] <= found[1] < wanted[1] + PATIENCE_S * 10**9
@@ -132,13 +124,13 @@ def test_an_instant_after_the_end_is_read_no_more() -> None:
     """A round that breaks off leaves no thread that reads the brokers of the next one."""
     before = {*threading.enumerate()}
     with BrokerWatcher(lambda: {1: [ProcessProbe(os.getpid())]}, interval_s=3600) as watcher:
-        wait_for(lambda: [len(sample.readings) > 0 for sample in watcher.samples().get(1, [])] == [True])
+        assert becomes(lambda: [len(sample.readings) > 0 for sample in watcher.samples().get(1, [])] == [True])
         watcher.read_at(time.monotonic_ns() + 3600 * 10**9)
         (timer,) = {each for each in threading.enumerate() if isinstance(each, threading.Timer)} - before
     timer.join(PATIENCE_S)
     assert not timer.is_alive()
     # A busy machine may take the reading at the end after the exit has stopped waiting for it.
-    wait_for(lambda: not [each for each in threading.enumerate() if each.name == "kafkaperf-watcher-1"])
+    assert becomes(lambda: not [each for each in threading.enumerate() if each.name == "kafkaperf-watcher-1"])
     assert len(watcher.samples()[1]) == 2  # at entry and at the end
 
 
@@ -148,7 +140,7 @@ def test_a_probe_that_fails_or_hangs_stops_no_other_and_not_the_end() -> None:
     released = threading.Event()
     try:
         with BrokerWatcher(lambda: {1: [Ticking("a"), Failing()], 2: [Hanging(released)]}, interval_s=0.05) as watcher:
-            wait_for(lambda: len(watcher.samples().get(1, [])) >= 10 and bool(watcher.unread()))
+            assert becomes(lambda: len(watcher.samples().get(1, [])) >= 10 and bool(watcher.unread()))
             before_s = time.monotonic()
         exit_s = time.monotonic() - before_s
         unread = watcher.unread()
@@ -169,11 +161,11 @@ def test_probes_can_be_replaced_while_the_watcher_runs() -> None:
     current: dict[Key, list[Probe]] = {"one": [Ticking("old")]}
 
     with BrokerWatcher(lambda: current, interval_s=0.05) as watcher:
-        wait_for(lambda: len(watcher.samples().get("one", [])) >= 2)
+        assert becomes(lambda: len(watcher.samples().get("one", [])) >= 2)
         current = {"one": [Failing()], "two": [Ticking("new")]}
-        wait_for(lambda: bool(watcher.unread()) and bool(watcher.samples().get("two")))
+        assert becomes(lambda: bool(watcher.unread()) and bool(watcher.samples().get("two")))
         before_ns = time.monotonic_ns()
-        wait_for(lambda: len(watcher.samples()["two"]) >= 4)
+        assert becomes(lambda: len(watcher.samples()["two"]) >= 4)
     samples = watcher.samples()
 
     assert [sample.at_ns for sample in samples["one"] if sample.readings][-1] < before_ns
@@ -184,7 +176,7 @@ def test_readings_that_fail_now_and_then_are_counted() -> None:
     """What is known of a broker is then known of other instants alone; where a test stops brokers, that is no news."""
     probe = Flickering()
     with BrokerWatcher(lambda: {1: [probe]}, interval_s=0.02) as watcher:
-        wait_for(lambda: len(watcher.samples().get(1, [])) >= 3)
+        assert becomes(lambda: len(watcher.samples().get(1, [])) >= 3)
 
     (told,) = watcher.unread()
     samples = watcher.samples()[1]
@@ -201,7 +193,7 @@ def test_readings_that_fail_now_and_then_are_counted() -> None:
 def test_what_could_not_be_read_has_its_own_name(key: Key, named: str) -> None:
     """Who looks for a broken broker must not be sent to one that is fine."""
     with BrokerWatcher(lambda: {key: [Failing()]}, interval_s=0.02) as watcher:
-        wait_for(lambda: bool(watcher.unread()))
+        assert becomes(lambda: bool(watcher.unread()))
     (notice,) = watcher.unread()
     assert notice.values["program"] == named
 
@@ -218,9 +210,9 @@ def test_a_cluster_that_cannot_tell_its_probes_keeps_those_it_had() -> None:
         return {1: [Ticking("a")]}
 
     with BrokerWatcher(wanted, interval_s=0.05) as watcher:
-        wait_for(lambda: asked > 1)
+        assert becomes(lambda: asked > 1)
         read = len(watcher.samples()[1])
-        wait_for(lambda: len(watcher.samples()[1]) >= read + 3)
+        assert becomes(lambda: len(watcher.samples()[1]) >= read + 3)
 
     assert asked > 1
     assert len(watcher.samples()[1]) >= read + 3
@@ -240,7 +232,7 @@ def test_a_cluster_that_does_not_answer_holds_up_no_exit() -> None:
         pass
     exit_s = time.monotonic() - before_s
     released.set()
-    wait_for(lambda: not any(thread.name.startswith("kafkaperf-watcher") for thread in threading.enumerate()))
+    assert becomes(lambda: not any(thread.name.startswith("kafkaperf-watcher") for thread in threading.enumerate()))
 
     assert exit_s < PATIENCE_S / 2
     assert watcher.samples() == {}
@@ -251,7 +243,7 @@ def test_a_long_watch_is_bounded_in_memory(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(watching, "MAX_SAMPLES", 8)
     probe = Counting()
     with BrokerWatcher(lambda: {1: [probe]}, interval_s=0.005) as watcher:
-        wait_for(lambda: probe.readings >= 40)
+        assert becomes(lambda: probe.readings >= 40)
     readings = [sample.readings["cpu_s"] for sample in watcher.samples()[1]]
 
     assert len(readings) <= 8
@@ -317,7 +309,7 @@ def test_a_client_that_needs_longer_to_connect_than_to_ask_still_reads_the_topic
     monkeypatch.setattr(watching, "AIOKafkaClient", lambda **_: client)
     monkeypatch.setattr(watching, "_ANSWER_TIMEOUT_S", 0.1)
     with TopicWatcher("127.0.0.1:9", Access(), "orders") as watcher:
-        wait_for(lambda: bool(watcher.states))
+        assert becomes(lambda: bool(watcher.states))
     assert len(watcher.states) == 1
     assert watcher.unread() == []
 
@@ -325,7 +317,7 @@ def test_a_client_that_needs_longer_to_connect_than_to_ask_still_reads_the_topic
 def test_a_topic_that_was_never_read_is_a_warning() -> None:
     """No event in a report would otherwise look as if nothing had happened to the brokers."""
     with TopicWatcher("127.0.0.1:9", Access(), "orders") as watcher:
-        wait_for(lambda: "127.0.0.1" in str(watcher.unread()))  # the first attempt has failed
+        assert becomes(lambda: "127.0.0.1" in str(watcher.unread()))  # the first attempt has failed
     (told,) = watcher.unread()
     assert (told.remark, told.values["topic"]) == (Remark.PARTITIONS_UNREAD, "orders")
     assert "127.0.0.1" in str(told.values["reason"])
