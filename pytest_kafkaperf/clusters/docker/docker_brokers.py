@@ -13,7 +13,6 @@ label.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -43,7 +42,6 @@ from pytest_kafkaperf.clusters.brokers.run_folders import run_folder
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.docker.container import LABEL, Container, labels_of, removing, start_reaper, sweep
 from pytest_kafkaperf.clusters.docker.daemon import (
-    FAILURES,
     LOOPBACK,
     connection,
     get_image,
@@ -56,7 +54,7 @@ from pytest_kafkaperf.clusters.docker.daemon import (
 )
 from pytest_kafkaperf.clusters.monitoring.probes import MachineProbe
 from pytest_kafkaperf.clusters.spec import COMPILER, QUICK_JVM_OPTIONS, ClusterSpec, facts_of, not_applied
-from pytest_kafkaperf.core.errors import warn
+from pytest_kafkaperf.core.errors import ClusterError, warn
 from pytest_kafkaperf.core.signals import without_interrupt
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 
@@ -72,8 +70,11 @@ _JVM_OPTIONS = "/opt/kafkaperf/jvm.options"
 _AGENT_JAR = "/opt/kafkaperf/jmx-exporter.jar"
 _AGENT_CONFIG = "/opt/kafkaperf/jmx-exporter.yml"
 _AGENT_PORT = 9404
-_JAVA_VERSION_COMMAND = 'timeout 5 "${JAVA_HOME:+$JAVA_HOME/bin/}java" -version'
-"""Command that runs, for at most 5 s, the Java that `kafka-run-class.sh` would choose."""
+_JAVA_PATIENCE_S = 30
+_JAVA_VERSION_COMMAND = f'timeout {_JAVA_PATIENCE_S} "${{JAVA_HOME:+$JAVA_HOME/bin/}}java" -version'
+"""Command that runs, for a limited time, the Java that `kafka-run-class.sh` would choose."""
+_NOT_FOUND = 126, 127
+"""Exit codes for a command that does not exist: 127 from a shell, 126 or 127 from Docker if the image has no shell."""
 
 
 @contextmanager
@@ -265,9 +266,22 @@ def _java_options(client: Any, image: str) -> str:
 
 
 def _java_of(client: Any, label: str) -> str | None:
-    """Return the name and version of the brokers' Java; None without Java, as in `apache/kafka-native`."""
-    with contextlib.suppress(*FAILURES):
-        for container in client.containers.list(filters={"label": f"{LABEL}={label}"}, limit=1):
-            result = container.exec_run(["sh", "-c", _JAVA_VERSION_COMMAND])
-            return java.describe(result.output.decode("utf-8", errors="replace"))
-    return None
+    """Return the name and version of the brokers' Java; None without Java, as in `apache/kafka-native`.
+
+    A Java that does not answer is an error: without its version, the cluster would be taken for a different one.
+    """
+    container = next(iter(client.containers.list(filters={"label": f"{LABEL}={label}"}, limit=1)), None)
+    if container is None:
+        raise ClusterError("the brokers ended right after they were ready")
+    result = container.exec_run(["sh", "-c", _JAVA_VERSION_COMMAND])
+    if result.exit_code in _NOT_FOUND:
+        return None
+    output = result.output.decode("utf-8", errors="replace").strip()
+    described = java.describe(output)
+    if described is None:
+        raise ClusterError(
+            f"the Java of {container.name} did not tell its version (exit code {result.exit_code} within "
+            f"{_JAVA_PATIENCE_S} s): {output or 'no output'}; make sure that the machine is not overloaded, then run "
+            "the tests again"
+        )
+    return described

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from testcontainers.core.docker_client import DockerClient
 
 from pytest_kafkaperf.clusters.admin.connection import wait_ready
 from pytest_kafkaperf.clusters.brokers import distribution
+from pytest_kafkaperf.clusters.docker import docker_brokers
 from pytest_kafkaperf.clusters.docker.container import END_LABEL, remove, sweep
 from pytest_kafkaperf.clusters.docker.daemon import image_of, is_pulled
 from pytest_kafkaperf.clusters.provision import provision
@@ -92,6 +94,22 @@ class TestWithDocker:
             assert [[binding["HostIp"] for binding in each] for each in published] == [["127.0.0.1"]]
             assert len(labelled(runs)) == 2  # it, and its network
         assert labelled(runs) == []
+
+    @pytest.mark.parametrize("command", ["exit 124", "echo Killed; exit 137"], ids=["late", "killed"])
+    def test_a_java_that_does_not_answer_is_an_error(self, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Brokers without this fact would be other brokers than those of the baseline."""
+        monkeypatch.setattr(docker_brokers, "_JAVA_VERSION_COMMAND", command)
+        with pytest.raises(ClusterError) as raised, provision(ClusterSpec(heap="300m"), target="docker"):
+            pass
+        text = str(raised.value)
+        output = "Killed" if "Killed" in command else "no output"
+        assert re.match(rf"the Java of \S+ did not tell its version \(exit code 1\d\d within 30 s\): {output}; ", text)
+
+    def test_an_image_without_java_has_no_compiler(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As in `apache/kafka-native`."""
+        monkeypatch.setattr(docker_brokers, "_JAVA_VERSION_COMMAND", "no-such-java -version")
+        with provision(ClusterSpec(heap="300m", quick_compiler=True), target="docker") as cluster:
+            assert {"java", "compiler"}.isdisjoint(cluster.facts)
 
     def test_an_image_that_cannot_be_had_is_told_with_what_to_do(self, runs: Path) -> None:
         """A misspelt name, or a registry that cannot be reached."""
