@@ -11,6 +11,9 @@ same in all runs. A client has few requests in flight (five, as Kafka's own prod
 answers also wait for these. That wait is latency of the cluster and is measured, but it grows with d and is not d. With
 such a linger a batch waits for its linger only, which takes as long without a delay as with one.
 
+With `--generated`, blocks of plain records and of records from a payload function alternate, because the load and the
+machine are the same for both: the rise must be the same, too.
+
 The stall is measured without linger, because a batch that lingers when the stall begins would be part of it, although
 it was due before. It is measured at a low rate, because the last records of a stall must wait until the first are sent.
 """
@@ -25,6 +28,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
+
+import numpy as np
 
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.load.recorder import Histogram, merged
@@ -50,6 +55,8 @@ if TYPE_CHECKING:
 DELAYS_S = (0.005, 0.02)
 FRACTIONS = (0.1, 0.5, 0.8)
 PAIRS = 5
+BLOCK = 2
+"""Pairs of rounds with one kind of records before the other kind has its turn."""
 TOLERATED_S = 0.0003
 
 LOAD: dict[str, Any] = {"partitions": 1, "acks": 1, "batch_size": "16 KiB", "duration": "2 s", "warmup": "1 s"}
@@ -69,20 +76,24 @@ def main() -> int:
     parser.add_argument(
         "--pairs", type=int, default=PAIRS, help="pairs of rounds without and with each delay, at each rate"
     )
-    parser.add_argument("--generated", action="store_true", help="send records from a payload function")
+    parser.add_argument(
+        "--generated", action="store_true", help="compare records from a payload function with plain ones"
+    )
     given = parser.parse_args()
-    pairs, missed = given.pairs, 0
+    show, missed = show_rise, 0
     if given.generated:
         LOAD["payload"] = noted_order
+        show = show_both_rises
     print(f" {os.cpu_count()} cores; on average {os.getloadavg()[0]:.1f} processes ran before this one")
     with proxied_broker() as broker:
         highest_rate(broker, 0)  # warms up the broker
-        print("    d        rate                  p50 at 0    p50 at d    p50 rises by d and (lowest to highest)")
+        print("    d        rate                  p50 at 0    p50 at d    p50 rises by d and", end=" ")
+        print("generated - plain (95%)" if given.generated else "(lowest to highest)")
         for delay_s in DELAYS_S:
             highest = highest_rate(broker, delay_s)
             for fraction in FRACTIONS:
                 name = f"{delay_s * 1000:2.0f} ms {highest * fraction:10,.0f}/s, {fraction:3.0%} of max"
-                missed += show_rise(name, broker, delay_s, highest * fraction, pairs)
+                missed += show(name, broker, delay_s, highest * fraction, given.pairs)
         print(f"\n stall of {STALL_S * 1000:.0f} ms at {STALL_RATE:,} records/s, {STALLS} times: records above x")
         missed += show_stalls(broker)
     return int(missed > 0)
@@ -96,29 +107,71 @@ def highest_rate(broker: ProxiedBroker, delay_s: float) -> float:
 
 
 def show_rise(name: str, broker: ProxiedBroker, delay_s: float, rate: float, pairs: int) -> bool:
-    """Print the rise of p50 with the delay, over valid rounds. Return True if it is outside the tolerance."""
+    """Print the rise of p50 with the delay. Return True if it is outside the tolerance."""
+    valid = pairs_of_p50(name, broker, LOAD | {"rate": rate}, delay_s, pairs)
+    if not valid:
+        return True
+    excess_ms = excesses_ms(valid, delay_s)
+    missed = abs(statistics.median(excess_ms)) > TOLERATED_S * 1000
+    print(f" {row(name, valid, delay_s)} ({min(excess_ms):+.3f} to {max(excess_ms):+.3f}) {'NO' if missed else 'ok'}")
+    return missed
+
+
+def show_both_rises(name: str, broker: ProxiedBroker, delay_s: float, rate: float, pairs: int) -> bool:
+    """Print the rise with plain and with generated records. Return True if they differ by more than is tolerated."""
+    plain: list[tuple[float, float]] = []
+    generated: list[tuple[float, float]] = []
+    load = LOAD | {"rate": rate}
+    for _ in range(max(1, pairs // BLOCK)):
+        plain += pairs_of_p50(name, broker, {**load, "payload": "random"}, delay_s, BLOCK)
+        generated += pairs_of_p50(name, broker, load, delay_s, BLOCK)
+    if not plain or not generated:
+        return True
+    both_ms = [np.array(excesses_ms(pairs_of_rounds, delay_s)) for pairs_of_rounds in (generated, plain)]
+    difference_ms = float(np.median(both_ms[0]) - np.median(both_ms[1]))
+    random = np.random.default_rng(0)
+    again_ms = [
+        np.median(random.choice(both_ms[0], len(generated))) - np.median(random.choice(both_ms[1], len(plain)))
+        for _ in range(2000)
+    ]
+    low_ms, high_ms = np.percentile(again_ms, (2.5, 97.5))
+    missed = abs(difference_ms) > TOLERATED_S * 1000
+    print(f" {row(name, plain, delay_s)} {len(plain)} plain")
+    print(
+        f" {row(' ' * len(name), generated, delay_s)} {len(generated)} generated, {difference_ms:+.3f} ms "
+        f"({low_ms:+.3f} to {high_ms:+.3f}) {'NO' if missed else 'ok'}",
+        flush=True,
+    )
+    return missed
+
+
+def pairs_of_p50(
+    name: str, broker: ProxiedBroker, load: dict[str, Any], delay_s: float, pairs: int
+) -> list[tuple[float, float]]:
+    """Return the p50 (ms) without and with the delay, of each pair of valid rounds; print why others are left out."""
     order = [0.0, delay_s] * pairs
 
     def set_delay(number: int, progress: Progress) -> None:
         if progress.phase == "connecting":
             broker.proxy.delay(order[number - 1])
 
-    scenario = Scenario.of(LOAD | {"rate": rate, "linger": f"{LINGER_S} s", "rounds": len(order)})
+    scenario = Scenario.of(load | {"linger": f"{LINGER_S} s", "rounds": len(order)})
     measured = run_scenario(scenario, broker.proxied, on_progress=set_delay)
+    if left_out := _left_out(measured):
+        print(f" {name}:{left_out}", flush=True)
     pairs_of_rounds = zip(measured[::2], measured[1::2], strict=True)
-    valid = [(_p50_ms(sooner), _p50_ms(later)) for sooner, later in pairs_of_rounds if not _invalid(sooner, later)]
-    if not valid:
-        print(f" {name}: no valid pair of rounds{_left_out(measured)}", flush=True)
-        return True
-    excess_ms = [with_ms - without_ms - delay_s * 1000 for without_ms, with_ms in valid]
-    missed = abs(statistics.median(excess_ms)) > TOLERATED_S * 1000
-    without_ms, with_ms = (statistics.median(column) for column in zip(*valid, strict=True))
-    print(
-        f" {name} {without_ms:8.2f} ms {with_ms:8.2f} ms {statistics.median(excess_ms):+8.3f} ms "
-        f"({min(excess_ms):+.3f} to {max(excess_ms):+.3f}) {'NO' if missed else 'ok'}{_left_out(measured)}",
-        flush=True,
-    )
-    return missed
+    return [(_p50_ms(sooner), _p50_ms(later)) for sooner, later in pairs_of_rounds if not _invalid(sooner, later)]
+
+
+def excesses_ms(pairs: Sequence[tuple[float, float]], delay_s: float) -> list[float]:
+    """Return by how much more than the delay p50 rises in each pair."""
+    return [with_ms - without_ms - delay_s * 1000 for without_ms, with_ms in pairs]
+
+
+def row(name: str, pairs: Sequence[tuple[float, float]], delay_s: float) -> str:
+    """Return the medians of the pairs as part of a row of the table."""
+    without_ms, with_ms = (statistics.median(column) for column in zip(*pairs, strict=True))
+    return f"{name} {without_ms:8.2f} ms {with_ms:8.2f} ms {statistics.median(excesses_ms(pairs, delay_s)):+8.3f} ms"
 
 
 def show_stalls(broker: ProxiedBroker) -> int:

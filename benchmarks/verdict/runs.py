@@ -123,6 +123,7 @@ def _kept(test: dict[str, Any]) -> dict[str, Any]:
         "name": test["nodeid"].rpartition("::")[2],
         "verdict": test["verdict"],
         "trials": len(test["trials"]),
+        "seconds": round(sum(test["spans_s"].values())),
         "problems": [problem["text"] for problem in test["problems"]],
         "checks": [
             {"outcome": check["verdict"]}

@@ -141,7 +141,7 @@ def with_config(cluster: Cluster) -> Cluster:
 
 
 def with_compiler(cluster: Cluster, *, quick: bool) -> Cluster:
-    """Return the cluster with facts that say which compilers its brokers use."""
+    """Return the cluster with facts that show which compilers its brokers use."""
     kept = {name: text for name, text in cluster.facts.items() if name != COMPILER}
     described = facts_of(ClusterSpec(quick_compiler=True))[COMPILER]
     return dataclasses.replace(cluster, facts=MappingProxyType(kept | ({COMPILER: described} if quick else {})))

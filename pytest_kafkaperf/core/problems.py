@@ -51,7 +51,7 @@ class ProblemKind(StrEnum):
     VALUE_MISSING = "value_missing"
     """A metric with a threshold has no value in a round that could change the verdict."""
     IDENTITIES = "identities"
-    """Input records cannot be told apart by their identities."""
+    """Several input records have the same identity."""
     COMMIT_INTERVAL = "commit_interval"
     """A threshold on a consumer group's time metric is below the group's commit interval."""
     COLD_BROKER = "cold_broker"

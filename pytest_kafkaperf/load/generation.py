@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from pytest_kafkaperf.core.errors import LoadError, shortened
 from pytest_kafkaperf.core.text import repr_of
@@ -129,20 +129,32 @@ def _bytes(content: Any, what: str) -> bytes:
     return content
 
 
-class Generator:
+T = TypeVar("T")
+
+
+class Generator(Generic[T]):
     """Generator of one producer's records, in order, ahead of the time at which they are due."""
 
-    def __init__(self, payload: Generated, *, load: int, producer: int = 0, producers: int = 1) -> None:
-        """Create the generator for a producer of the given load."""
+    def __init__(
+        self,
+        payload: Generated,
+        finish: Callable[[PlainRecord], T],
+        *,
+        load: int,
+        producer: int = 0,
+        producers: int = 1,
+    ) -> None:
+        """Create the generator for a producer of the given load; `finish` converts each record when it is made."""
         self.spent_ns = 0
-        """Time spent in the function."""
+        """Time spent in the function and in `finish`."""
         self.made = 0
         """Number of records made so far."""
-        self._name, self._function = payload.name, function_of(payload)
+        self._name, self._function, self._finish = payload.name, function_of(payload), finish
         self._first = load * INDEXES + producer
         self._step = producers
         self._seed = f"{load}:{producer}"
-        self._ahead: collections.deque[PlainRecord] = collections.deque()
+        self._ahead: collections.deque[tuple[T, int]] = collections.deque()
+        """Waiting records, each with the size of its value in bytes."""
         self._ahead_bytes = 0
         self._source = random.Random()  # noqa: S311 - not for security
 
@@ -156,12 +168,12 @@ class Generator:
         """Number of records that were made ahead and not taken yet."""
         return len(self._ahead)
 
-    def take(self, count: int) -> list[PlainRecord]:
+    def take(self, count: int) -> list[T]:
         """Return the next records; those that were not made ahead are made now."""
         self.make_ahead(count)
         taken = [self._ahead.popleft() for _ in range(count)]
-        self._ahead_bytes -= sum(len(one.value) for one in taken)
-        return taken
+        self._ahead_bytes -= sum(size for _, size in taken)
+        return [one for one, _ in taken]
 
     def make_ahead(self, count: int, *, most_ns: int | None = None) -> bool:
         """Make records until `count` are ready, for at most `most_ns`; return True if they are ready.
@@ -176,7 +188,7 @@ class Generator:
                 self._source.seed(f"{self._seed}:{self.made // BLOCK}")
             one = record_of(self._name, self._function, self._first + self.made * self._step, self._source)
             self.made += 1
-            self._ahead.append(one)
+            self._ahead.append((self._finish(one), len(one.value)))
             self._ahead_bytes += len(one.value)
             now_ns = time.perf_counter_ns()
         self.spent_ns += now_ns - began_ns
@@ -189,7 +201,12 @@ MOST_AHEAD_BYTES = 8 << 20
 
 def first_records(payload: Generated, count: int, *, load: int = 0) -> list[PlainRecord]:
     """Return the first records of a load."""
-    return Generator(payload, load=load).take(count)
+    return Generator(payload, unchanged, load=load).take(count)
+
+
+def unchanged(record: PlainRecord) -> PlainRecord:
+    """Return the record as the function made it."""
+    return record
 
 
 class Identifier:

@@ -32,7 +32,7 @@ _DEFAULT_DURATION_S = 5.0
 """Maximum default duration. Tests whose rounds have a constant rate can use a shorter one (see `runner.perftest`)."""
 _MAX_CLIENTS = 1000
 _GROUP = (
-    "set watch_group to measure an application's consumer group; the plugin chooses the groups of its own consumers"
+    "set watch_group to measure an application's consumer group; the plugin chooses the groups for its own consumers"
 )
 _TRANSACTIONS = (
     "set transaction_size to use transactions, for example transaction_size=100, and "

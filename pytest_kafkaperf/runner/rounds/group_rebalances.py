@@ -27,7 +27,7 @@ class Rebalances:
 def rebalances(offsets: GroupOffsets, begun: int, ended: int, interval_s: float) -> Rebalances:
     """Count the rebalances between two readings, excluding `ended`, and find the longest pause that belongs to one.
 
-    A group commits once in `interval_s` seconds, so a pause that is not longer cannot be told from ordinary work.
+    A group commits once in `interval_s` seconds, so a shorter pause cannot be distinguished from ordinary work.
     Members of a share group share their partitions, so none of these waits for a rebalance.
     """
     if ended <= begun:

@@ -103,7 +103,9 @@ class TestWithDocker:
             pass
         text = str(raised.value)
         output = "Killed" if "Killed" in command else "no output"
-        assert re.match(rf"the Java of \S+ did not tell its version \(exit code 1\d\d within 30 s\): {output}; ", text)
+        assert re.match(
+            rf"the Java of \S+ did not report its version \(exit code 1\d\d within 30 s\): {output}; ", text
+        )
 
     def test_an_image_without_java_has_no_compiler(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """As in `apache/kafka-native`."""

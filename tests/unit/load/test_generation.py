@@ -26,6 +26,7 @@ from pytest_kafkaperf.load.generation import (
     first_records,
     identity_function,
     record_of,
+    unchanged,
 )
 from pytest_kafkaperf.scenarios.identify import parse_identify
 from pytest_kafkaperf.scenarios.payloads import Generated, Record
@@ -55,8 +56,8 @@ def slow(index: int, _: random.Random) -> str:
     return f"{index}"
 
 
-def generator(function: Callable[..., Any] = order, **place: int) -> Generator:
-    return Generator(Generated(function=function), **{"load": 3} | place)
+def generator(function: Callable[..., Any] = order, **place: int) -> Generator[PlainRecord]:
+    return Generator(Generated(function=function), unchanged, **{"load": 3} | place)
 
 
 def values(records: list[PlainRecord]) -> list[bytes]:

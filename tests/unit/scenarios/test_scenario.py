@@ -685,7 +685,7 @@ def test_a_group_that_cannot_be_watched_is_refused(fields: dict[str, Any], told:
     [
         (
             "group_id",
-            "set watch_group to measure an application's consumer group; the plugin chooses the groups of its own "
+            "set watch_group to measure an application's consumer group; the plugin chooses the groups for its own "
             "consumers",
         ),
         ("iterations", "did you mean 'rounds'?"),

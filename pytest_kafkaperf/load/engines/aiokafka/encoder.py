@@ -6,6 +6,7 @@ https://kafka.apache.org/protocol#The_Messages_Produce
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -14,7 +15,7 @@ import google_crc32c
 from aiokafka import codec
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record import default_records
-from aiokafka.record.util import calc_crc32c
+from aiokafka.record.util import calc_crc32c, encode_varint
 
 
 class EncodedBatch:
@@ -104,6 +105,54 @@ def encode_records(records: Iterable[EncodedRecord], batch_size: int = _NO_LIMIT
         ends.append(end)
     return bytes(builder.build())[-end:], ends
 
+
+def encode_content(record: EncodedRecord, *, last_header: str | None = None, last_bytes: int = 0) -> bytes:
+    """Encode what follows a record's offset in a batch, so that only `join_records` is left to do when it is sent.
+
+    With `last_header`, the record gets one more header, whose value of `last_bytes` is appended by `join_records`.
+    """
+    key, value, headers = record
+    parts = [_NO_KEY if key is None else varint(len(key)) + key, varint(len(value)), value]
+    parts.append(varint(len(headers) + (last_header is not None)))
+    for name, content in headers:
+        parts += (_start_of_header(name, -1 if content is None else len(content)), content or b"")
+    if last_header is not None:
+        parts.append(_start_of_header(last_header, last_bytes))
+    return b"".join(parts)
+
+
+def join_records(contents: Sequence[bytes], endings: bytes = b"") -> bytes:
+    """Return the body of one uncompressed batch, like `encode_records`, from the results of `encode_content`.
+
+    `endings` are the values of all last headers, in the same order and of the same size.
+    """
+    size = len(endings) // max(1, len(contents))
+    parts: list[bytes] = []
+    for place, content in enumerate(contents):
+        offset = varint(place)
+        length = len(_ATTRIBUTES_AND_TIMESTAMP) + len(offset) + len(content) + size
+        ending = endings[place * size : (place + 1) * size]
+        parts += (varint(length), _ATTRIBUTES_AND_TIMESTAMP, offset, content, ending)
+    return b"".join(parts)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def varint(number: int) -> bytes:
+    """Return a signed number in the variable-length format of records."""
+    encoded = bytearray()
+    encode_varint(number, encoded.append)
+    return bytes(encoded)
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _start_of_header(name: str, size_bytes: int) -> bytes:
+    encoded = name.encode()
+    return varint(len(encoded)) + encoded + varint(size_bytes)
+
+
+_NO_KEY = varint(-1)
+_ATTRIBUTES_AND_TIMESTAMP = bytes(1) + varint(0)
+"""A record has no attributes, and all records have the batch's timestamp."""
 
 API_KEY = ProduceRequest.API_KEY
 _OLDEST, _NEWEST = 5, 7

@@ -1,13 +1,14 @@
 """Producer of records that are encoded one by one, because a function makes them or the plugin must identify them.
 
-Records are made ahead of the time at which they are due, in short slices while the producer would otherwise wait.
+Records are made and encoded ahead of the time at which they are due, in short slices while the producer would otherwise
+wait. A batch is then built quickly, because a response that arrives meanwhile has to wait and seems to take longer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,10 +17,10 @@ from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.clock import Timer, now_ns
 from pytest_kafkaperf.load.engines.aiokafka.batch_producer import Body, Records
-from pytest_kafkaperf.load.engines.aiokafka.encoder import encode_records
+from pytest_kafkaperf.load.engines.aiokafka.encoder import encode_content, join_records
 from pytest_kafkaperf.load.engines.aiokafka.keyed_producer import KeyedProducer, partitions_of_bytes
 from pytest_kafkaperf.load.engines.aiokafka.producers import ProducerSetup, Window
-from pytest_kafkaperf.load.generation import INDEXES, Generator, Identifier, PlainRecord
+from pytest_kafkaperf.load.generation import INDEXES, Generator, Identifier, PlainRecord, unchanged
 from pytest_kafkaperf.load.identity import Int64s, Tagger
 from pytest_kafkaperf.load.messages import Produced
 from pytest_kafkaperf.load.payload import Payload
@@ -30,7 +31,7 @@ from pytest_kafkaperf.scenarios.scenario import KEY_BYTES, TAG_BYTES, Scenario
 _MOST_OVER = 2
 """Factor by which a batch may exceed its size if records are larger than the first ones."""
 _FRAMING_BYTES = 10
-"""Approximate size of a record's lengths, attributes and deltas."""
+"""Approximate size of a record's length, attributes and deltas."""
 _AHEAD = 4096
 """Number of records that are made ahead of their due time."""
 _REFILL = _AHEAD // 2
@@ -38,6 +39,9 @@ _REFILL = _AHEAD // 2
 arrive at the same time and have to wait."""
 _SLICE_NS = 100_000
 """Time for which a slice of this work can delay the processing of a response."""
+_TURNS = 4
+"""Number of turns that the event loop takes to process a response. Without them, a response that arrives while records
+are gathered would also have to wait until their batch is built."""
 _FIRST_NS = NS_PER_S // 2
 """Time limit for records that are made before the load begins."""
 
@@ -45,7 +49,11 @@ _FIRST_NS = NS_PER_S // 2
 class _Prepared(NamedTuple):
     """Record that is ready to be sent."""
 
-    record: PlainRecord
+    key: bytes | None
+    content: bytes
+    """Result of `encode_content`: everything except its offset and its tag."""
+    size_bytes: int
+    """Size of its key and value."""
     identity: int
     """Hash of its identity; 0 if records carry tags."""
 
@@ -64,18 +72,29 @@ class GeneratedProducer(KeyedProducer):
         self._identifier: Identifier | None = None
         if self._scenario.joins_identities:
             self._identifier = Identifier(self._scenario.identify.input, self._payload.nonce)
-        self._generator: Generator | None = None
+        self._plain_headers, self._tag_name = self._payload.headers, None
+        if self._payload.tags_in_header:
+            self._plain_headers, self._tag_name = self._payload.headers[:-1], self._payload.headers[-1][0]
+        self._limit_bytes = _MOST_OVER * self._payload.batch_size
+        self._tag_bytes = 0 if self._tag_name is None else TAG_BYTES
+        self._finish: Callable[[PlainRecord], Any] = self._prepared
+        if self._keys is not None:  # they depend on the records' indexes, which are known when records are due
+            self._finish = unchanged
+        self._generator: Generator[Any] | None = None
         if isinstance(self._scenario.payload, Generated) and self._scenario.payload.pool is None:
             generated, producers = self._scenario.payload, self._scenario.producers
-            self._generator = Generator(generated, load=self._seed, producer=number, producers=producers)
+            self._generator = Generator(generated, self._finish, load=self._seed, producer=number, producers=producers)
         self._turns = self._payload.records or [PlainRecord(None, value) for value in self._payload.values]
         self._tagger = Tagger(self._payload.nonce, producer=number)
         self._made = 0
         """Number of records taken from the generator or the pool; identifies records until they are sent."""
         self._waiting: dict[int, _Prepared] = {}
+        self._largest = 0
+        """Largest size in a batch of any record so far, in bytes."""
+        self._has_keys = False
+        """True if any record so far has a key."""
         self._refilling = False
         """True from the time at which there are fewer than `_REFILL` records until there are `_AHEAD`."""
-        self._plain_headers = self._payload.headers[:-1] if self._payload.tags_in_header else self._payload.headers
         if self._generator is not None:
             self._generator.make_ahead(_AHEAD, most_ns=_FIRST_NS)
 
@@ -87,22 +106,24 @@ class GeneratedProducer(KeyedProducer):
         return report
 
     def _gather(self, indexes: Int64s, dues_ns: Int64s) -> None:
-        prepared = self._prepared(self._with_keys(self._next_records(indexes.size), indexes))
+        prepared = self._with_keys(self._next_records(indexes.size), indexes)
         if self._scenario.rate is None:  # a closed loop's records are due when they are ready
             dues_ns = np.full(indexes.size, now_ns())
         numbers = np.arange(self._made, self._made + indexes.size)
         self._waiting.update(zip(numbers.tolist(), prepared, strict=True))
-        partitions = self._partitions_of([one.record.key for one in prepared])
+        partitions = self._partitions_of(prepared)
         self._made += indexes.size
         self._gathering.add(partitions, indexes, dues_ns, numbers)
 
-    def _next_records(self, count: int) -> list[PlainRecord]:
+    def _next_records(self, count: int) -> list[Any]:
+        """Return the next records, as `_finish` has converted them."""
         if self._generator is not None:
             return self._generator.take(count)
         first, turns = self._made * self._scenario.producers + self._number, len(self._turns)
-        return [self._turns[(first + place * self._scenario.producers) % turns] for place in range(count)]
+        places = range(first, first + count * self._scenario.producers, self._scenario.producers)
+        return [self._finish(self._turns[place % turns]) for place in places]
 
-    def _with_keys(self, records: list[PlainRecord], indexes: Int64s) -> list[PlainRecord]:
+    def _with_keys(self, records: list[Any], indexes: Int64s) -> list[_Prepared]:
         """Return the records with keys from the scenario's distribution, if it has one."""
         if self._keys is None:
             return records
@@ -114,70 +135,69 @@ class GeneratedProducer(KeyedProducer):
                 f"payload: {self._scenario.payload} returned a record with a key, but key={self._scenario.key} is set; "
                 "remove key"
             )
-        return [one._replace(key=key) for one, key in zip(records, keys, strict=True)]
+        return [self._prepared(one._replace(key=key)) for one, key in zip(records, keys, strict=True)]
 
-    def _prepared(self, records: Sequence[PlainRecord]) -> list[_Prepared]:
-        identifier = self._identifier
-        if identifier is None:
-            return [_Prepared(one, 0) for one in records]
-        prepared = []
-        for one in records:
-            identity = identifier.hash_of(one)
-            if identity is None:
-                raise LoadError(
-                    f"identify: {self._scenario.identify.input} found nothing in an input record with the key "
-                    f"{one.key!r} and the value {one.value[:100]!r}; each record must have an identity"
-                )
-            prepared.append(_Prepared(one, identity))
-        return prepared
+    def _prepared(self, record: PlainRecord) -> _Prepared:
+        identity = 0 if self._identifier is None else self._identifier.hash_of(record)
+        if identity is None:
+            raise LoadError(
+                f"identify: {self._scenario.identify.input} found nothing in an input record with the key "
+                f"{record.key!r} and the value {record.value[:100]!r}; each record must have an identity"
+            )
+        key, value, headers = record
+        content = encode_content(
+            (key, value, (*headers, *self._plain_headers)), last_header=self._tag_name, last_bytes=self._tag_bytes
+        )
+        self._largest = max(self._largest, self._size_of(content))
+        self._has_keys = self._has_keys or key is not None
+        return _Prepared(key, content, len(key or b"") + len(value), identity)
 
-    def _partitions_of(self, keys: Sequence[bytes | None]) -> Int64s:
+    def _size_of(self, content: bytes) -> int:
+        """Return about the number of bytes that a record takes in a batch."""
+        return len(content) + self._tag_bytes + _FRAMING_BYTES
+
+    def _partitions_of(self, records: Sequence[_Prepared]) -> Int64s:
         partitions = self._scenario.partitions
-        turns = (self._made + np.arange(len(keys))) // self._template.count
+        turns = (self._made + np.arange(len(records))) // self._template.count
         found: Int64s = (turns + self._number) % partitions
-        with_key = [place for place, key in enumerate(keys) if key is not None]
+        with_key = (
+            {place: one.key for place, one in enumerate(records) if one.key is not None} if self._has_keys else {}
+        )
         if with_key:
-            found[with_key] = partitions_of_bytes([keys[place] or b"" for place in with_key], partitions)
+            found[[*with_key]] = partitions_of_bytes([*with_key.values()], partitions)
         return found
 
     def _next_batch(self, partition: int) -> tuple[int, bool]:
-        most, size_bytes = min(self._template.count, self._gathering.count(partition)), 0
-        for count, number in enumerate(itertools.islice(self._gathering.keys(partition), most)):
-            size_bytes += self._size_of(self._waiting[number].record)
-            if count and size_bytes > _MOST_OVER * self._payload.batch_size:
-                return count, True
+        most, limit_bytes = min(self._template.count, self._gathering.count(partition)), self._limit_bytes
+        if most * self._largest > limit_bytes:
+            size_bytes = 0
+            for count, number in enumerate(itertools.islice(self._gathering.keys(partition), most)):
+                size_bytes += self._size_of(self._waiting[number].content)
+                if count and size_bytes > limit_bytes:
+                    return count, True
         return most, most == self._template.count
-
-    def _size_of(self, record: PlainRecord) -> int:
-        """Return about the number of bytes that a record takes in a batch."""
-        headers = sum(len(name) + len(value) + 2 for name, value in (*record.headers, *self._payload.headers))
-        return len(record.key or b"") + len(record.value) + headers + _FRAMING_BYTES
 
     def _body(self, records: Records, *, now: int, measured: int) -> Body:
         indexes, dues_ns, numbers = records
         assert numbers is not None  # noqa: S101 - for the type checker
         sent = [self._waiting.pop(number) for number in numbers.tolist()]
-        tags = self._tagger.tags(indexes, now if dues_ns is None else dues_ns).tobytes()
-        encoded, _ = encode_records(
-            (one.record.key, one.record.value, self._headers(one.record, tags, place)) for place, one in enumerate(sent)
-        )
-        last = sent[len(sent) - measured :]
+        tags = b""
+        if self._tag_name is not None:
+            tags = self._tagger.tags(indexes, now if dues_ns is None else dues_ns).tobytes()
         return Body(
-            encoded,
-            sum(len(one.record.key or b"") + len(one.record.value) for one in last),
+            join_records([one.content for one in sent], tags),
+            sum(one.size_bytes for one in sent[len(sent) - measured :]),
             None if self._identifier is None else np.array([one.identity for one in sent], dtype=np.int64),
         )
-
-    def _headers(self, record: PlainRecord, tags: bytes, place: int) -> list[tuple[str, bytes]]:
-        headers = [*record.headers, *self._plain_headers]
-        if self._payload.tags_in_header:
-            name, _ = self._payload.headers[-1]
-            headers.append((name, tags[place * TAG_BYTES : (place + 1) * TAG_BYTES]))
-        return headers
 
     async def _send_ready(self, now: int | None, measured_from: int) -> None:
         await asyncio.sleep(0)  # a function that keeps this process busy must not delay the processing of responses
         await super()._send_ready(now, measured_from)
+
+    async def _send_due(self, now: int, end_ns: int) -> set[int]:
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+        return await super()._send_due(now, end_ns)
 
     async def _until(self, timer: Timer, wake_ns: int | None, *, blocked: bool) -> None:
         await asyncio.sleep(0)

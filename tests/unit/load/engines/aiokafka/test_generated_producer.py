@@ -13,7 +13,7 @@ from aiokafka.errors import RequestTimedOutError
 from aiokafka.partitioner import murmur2
 
 from pytest_kafkaperf.core.errors import LoadError
-from pytest_kafkaperf.load.generation import INDEXES, Generator, Identifier
+from pytest_kafkaperf.load.generation import INDEXES, Generator, Identifier, first_records, unchanged
 from pytest_kafkaperf.load.identity import NO_NONCE
 from pytest_kafkaperf.load.schedule import Schedule, records_of_producer
 from pytest_kafkaperf.scenarios.payloads import Generated, Record
@@ -59,7 +59,7 @@ def simulated(function: Any, /, **fields: Any) -> Simulation:
 
 def expected(scenario: Scenario, count: int) -> list[Any]:
     assert isinstance(scenario.payload, Generated)
-    return Generator(scenario.payload, load=SEED, producers=scenario.producers).take(count)
+    return Generator(scenario.payload, unchanged, load=SEED, producers=scenario.producers).take(count)
 
 
 def by_origin(sent: list[Sent]) -> list[tuple[bytes | None, bytes, list[tuple[str, bytes]]]]:
@@ -143,7 +143,7 @@ def test_a_pools_records_are_sent_in_turns(monkeypatch: pytest.MonkeyPatch, prod
     """The function is called for the pool only, and keys and headers are sent along."""
     simulation = simulated({"function": whole, "pool": 7}, records=100, warmup=0, producers=producers)
     report = simulation.run(monkeypatch)
-    pool = Generator(Generated(function=whole), load=0).take(7)
+    pool = first_records(Generated(function=whole), 7)
     turns = itertools.islice(itertools.cycle(pool), 0, None, producers)
     made = list(itertools.islice(turns, 100 // producers))
     assert by_origin(simulation.sent) == [(one.key, one.value, one.headers) for one in made]
@@ -154,7 +154,7 @@ def test_a_pool_of_values_is_sent_in_batches_with_one_tag(monkeypatch: pytest.Mo
     """Without consumers, a tag for each record would only make the load larger."""
     simulation = simulated({"function": value, "pool": 7}, records=100, warmup=0, consumers=0, headers={"a": "b"})
     report = simulation.run(monkeypatch)
-    pool = Generator(Generated(function=value), load=0).take(7)
+    pool = first_records(Generated(function=value), 7)
     for one in simulation.sent:
         names = [[name for name, _ in headers] for headers in one.headers]
         assert names == [["a", "kafkaperf-tag"], *[["a"]] * (len(names) - 1)]
