@@ -6,7 +6,7 @@
     ├── UsageError                      invalid option or marker; raised before any broker starts
     │   ├── UnitError                   invalid quantity
     │   ├── ScenarioError               invalid scenario, cluster or threshold
-    │   └── BaselineError               damaged, too new or unwritable baseline file
+    │   └── BaselineError               damaged, unwritable or too new baseline file
     ├── ClusterError                    cluster that did not start or is not reachable
     │   ├── NotReadyError               cluster that was not ready in time
     │   ├── TopicExistsError            topic that should be created but already exists

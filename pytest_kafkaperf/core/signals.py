@@ -37,7 +37,7 @@ def ignored_interrupt(received: list[int]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_interrupt() -> Iterator[None]:
-    """Delay Ctrl-C until the end of the block, but for at most `_PROTECTED_S`."""
+    """Delay Ctrl-C until the end of the block, for at most `_PROTECTED_S`."""
     received: list[int] = []
     try:
         with ignored_interrupt(received):

@@ -29,7 +29,7 @@ _clock = _Clock()
 
 
 def set_clock(*, offset_ns: int, uncertainty_ns: int) -> None:
-    """Make this process use the controller's clock, which is `offset_ns` ahead of its own."""
+    """Make this process use the controller's clock, which is `offset_ns` ahead of this machine's."""
     _clock.offset_ns, _clock.uncertainty_ns = offset_ns, uncertainty_ns
 
 

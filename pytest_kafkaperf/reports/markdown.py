@@ -178,7 +178,7 @@ def _explanation(outcome: Outcome, name: str, *, strict: bool) -> str:
 
 
 def _own_failure(outcome: Outcome) -> list[str]:
-    """Return the reason if a test failed because of its own code or a fixture rather than its verdict."""
+    """Return the reason if a test failed because of an error in its code or a fixture rather than its verdict."""
     if outcome.ending is None or (outcome.result is not None and outcome.state is not State.FAILED):
         return []
     return [text(outcome.ending.reason or outcome.ending.outcome)]

@@ -53,7 +53,7 @@ def find() -> Java:
     """Return the Java runtime for brokers.
 
     Raises:
-        ClusterError: Java is missing, too old or cannot be run; the message contains its path and the fix.
+        ClusterError: Java is missing, cannot be run or is too old; the message contains its path and the fix.
 
     """
     chosen = _chosen()

@@ -270,9 +270,7 @@ def _java_of(client: Any, label: str) -> str | None:
 
     A Java that does not answer is an error: without its version, the cluster would be taken for a different one.
     """
-    container = next(iter(client.containers.list(filters={"label": f"{LABEL}={label}"}, limit=1)), None)
-    if container is None:
-        raise ClusterError("the brokers ended right after they were ready")
+    container, *_ = client.containers.list(all=True, filters={"label": f"{LABEL}={label}"}, limit=1)
     result = container.exec_run(["sh", "-c", _JAVA_VERSION_COMMAND])
     if result.exit_code in _NOT_FOUND:
         return None

@@ -209,7 +209,7 @@ def get_page(url: str, timeout_s: float) -> str:
     """Get a page within the timeout plus one read, without following redirects or using proxy settings.
 
     Raises:
-        OSError: the page is unavailable, too large or too late (TimeoutError).
+        OSError: the page is unavailable, exceeds the size limit, or takes too long (TimeoutError).
         ValueError: the URL is invalid.
 
     """

@@ -112,8 +112,8 @@ def encode_content(record: EncodedRecord, *, last_header: str | None = None, las
     With `last_header`, the record gets one more header, whose value of `last_bytes` is appended by `join_records`.
     """
     key, value, headers = record
-    parts = [_NO_KEY if key is None else varint(len(key)) + key, varint(len(value)), value]
-    parts.append(varint(len(headers) + (last_header is not None)))
+    parts = [_NO_KEY if key is None else _varint(len(key)) + key, _varint(len(value)), value]
+    parts.append(_varint(len(headers) + (last_header is not None)))
     for name, content in headers:
         parts += (_start_of_header(name, -1 if content is None else len(content)), content or b"")
     if last_header is not None:
@@ -129,15 +129,15 @@ def join_records(contents: Sequence[bytes], endings: bytes = b"") -> bytes:
     size = len(endings) // max(1, len(contents))
     parts: list[bytes] = []
     for place, content in enumerate(contents):
-        offset = varint(place)
+        offset = _varint(place)
         length = len(_ATTRIBUTES_AND_TIMESTAMP) + len(offset) + len(content) + size
         ending = endings[place * size : (place + 1) * size]
-        parts += (varint(length), _ATTRIBUTES_AND_TIMESTAMP, offset, content, ending)
+        parts += (_varint(length), _ATTRIBUTES_AND_TIMESTAMP, offset, content, ending)
     return b"".join(parts)
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def varint(number: int) -> bytes:
+def _varint(number: int) -> bytes:
     """Return a signed number in the variable-length format of records."""
     encoded = bytearray()
     encode_varint(number, encoded.append)
@@ -147,11 +147,11 @@ def varint(number: int) -> bytes:
 @functools.lru_cache(maxsize=1 << 10)
 def _start_of_header(name: str, size_bytes: int) -> bytes:
     encoded = name.encode()
-    return varint(len(encoded)) + encoded + varint(size_bytes)
+    return _varint(len(encoded)) + encoded + _varint(size_bytes)
 
 
-_NO_KEY = varint(-1)
-_ATTRIBUTES_AND_TIMESTAMP = bytes(1) + varint(0)
+_NO_KEY = _varint(-1)
+_ATTRIBUTES_AND_TIMESTAMP = bytes(1) + _varint(0)
 """A record has no attributes, and all records have the batch's timestamp."""
 
 API_KEY = ProduceRequest.API_KEY

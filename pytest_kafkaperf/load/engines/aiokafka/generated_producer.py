@@ -39,9 +39,9 @@ _REFILL = _AHEAD // 2
 arrive at the same time and have to wait."""
 _SLICE_NS = 100_000
 """Time for which a slice of this work can delay the processing of a response."""
-_TURNS = 4
-"""Number of turns that the event loop takes to process a response. Without them, a response that arrives while records
-are gathered would also have to wait until their batch is built."""
+_LOOP_ITERATIONS = 4
+"""Number of event loop iterations in which aiokafka passes a response on, from its socket to the batch. Without them, a
+response that arrives while records are gathered would also have to wait until their batch is built."""
 _FIRST_NS = NS_PER_S // 2
 """Time limit for records that are made before the load begins."""
 
@@ -91,8 +91,6 @@ class GeneratedProducer(KeyedProducer):
         self._waiting: dict[int, _Prepared] = {}
         self._largest = 0
         """Largest size in a batch of any record so far, in bytes."""
-        self._has_keys = False
-        """True if any record so far has a key."""
         self._refilling = False
         """True from the time at which there are fewer than `_REFILL` records until there are `_AHEAD`."""
         if self._generator is not None:
@@ -149,7 +147,6 @@ class GeneratedProducer(KeyedProducer):
             (key, value, (*headers, *self._plain_headers)), last_header=self._tag_name, last_bytes=self._tag_bytes
         )
         self._largest = max(self._largest, self._size_of(content))
-        self._has_keys = self._has_keys or key is not None
         return _Prepared(key, content, len(key or b"") + len(value), identity)
 
     def _size_of(self, content: bytes) -> int:
@@ -160,20 +157,17 @@ class GeneratedProducer(KeyedProducer):
         partitions = self._scenario.partitions
         turns = (self._made + np.arange(len(records))) // self._template.count
         found: Int64s = (turns + self._number) % partitions
-        with_key = (
-            {place: one.key for place, one in enumerate(records) if one.key is not None} if self._has_keys else {}
-        )
+        with_key = {place: one.key for place, one in enumerate(records) if one.key is not None}
         if with_key:
             found[[*with_key]] = partitions_of_bytes([*with_key.values()], partitions)
         return found
 
     def _next_batch(self, partition: int) -> tuple[int, bool]:
-        most, limit_bytes = min(self._template.count, self._gathering.count(partition)), self._limit_bytes
-        if most * self._largest > limit_bytes:
-            size_bytes = 0
+        most, size_bytes = min(self._template.count, self._gathering.count(partition)), 0
+        if most * self._largest > self._limit_bytes:
             for count, number in enumerate(itertools.islice(self._gathering.keys(partition), most)):
                 size_bytes += self._size_of(self._waiting[number].content)
-                if count and size_bytes > limit_bytes:
+                if count and size_bytes > self._limit_bytes:
                     return count, True
         return most, most == self._template.count
 
@@ -195,7 +189,7 @@ class GeneratedProducer(KeyedProducer):
         await super()._send_ready(now, measured_from)
 
     async def _send_due(self, now: int, end_ns: int) -> set[int]:
-        for _ in range(_TURNS):
+        for _ in range(_LOOP_ITERATIONS):
             await asyncio.sleep(0)
         return await super()._send_due(now, end_ns)
 
