@@ -37,7 +37,8 @@ from pytest_kafkaperf.verdict.outcome import Verdict
 from pytest_kafkaperf.verdict.regression import AgainstStored
 from pytest_kafkaperf.verdict.scale import Measured, Rounds, flaw_of, logs
 from pytest_kafkaperf.verdict.sequential import MOST_TRIALS
-from pytest_kafkaperf.verdict.side_by_side import Rebuilt, SideBySideWithStored
+from pytest_kafkaperf.verdict.side_by_side import SideBySideWithStored
+from pytest_kafkaperf.verdict.slower_machine import BaselineBrokers
 
 THRESHOLDS = {
     "test_closed": parse_threshold("produce.throughput >= baseline - 10%"),
@@ -152,7 +153,7 @@ def _judged(
         found = judge(
             [threshold],
             [first, *further],
-            SideBySideWithStored(first=AgainstStored(baseline=known, confirmation="side by side"), rebuilt=Rebuilt()),
+            SideBySideWithStored(first=AgainstStored(baseline=known, confirmation="side by side"), brokers=BaselineBrokers()),
         )
         if not found.unsettled:
             break

@@ -77,7 +77,8 @@ _RETEST = (
 )
 _MAKE_NEW = "measure new ones with --kafka-update-baselines"
 _MORE_TIME = "raise --kafka-time-budget"
-_SHIFT = "{metric} is {change} compared with the stored baseline, on both sides"
+_SHIFT = "{metric} is {change} compared with the stored baseline, {where}"
+_NOT_KAFKA = "Kafka is not the cause"
 
 
 class Remark(Enum):
@@ -225,15 +226,10 @@ class Remark(Enum):
     DOUBT = NoticeKind.DOUBT, "{problem}", "", ("cause", "other_side")
     UNDECIDED = NoticeKind.DOUBT, "{reason}", "", ("expression",)
     BOTH_SLOWER = NoticeKind.BOTH_SLOWER, _SHIFT, "", ("metric",)
-    MACHINE_SLOWER = (
-        NoticeKind.BOTH_SLOWER,
-        f"the machine differs: {_SHIFT}; Kafka is unchanged",
-        "",
-        ("metric",),
-    )
+    MACHINE_SLOWER = NoticeKind.BOTH_SLOWER, f"the machine differs: {_SHIFT}; {_NOT_KAFKA}", "", ("metric",)
     MACHINE_CHANGED = (
         NoticeKind.BOTH_SLOWER,
-        f"the machine differs ({{changes}}): {_SHIFT}; Kafka is unchanged",
+        f"the machine differs ({{changes}}): {_SHIFT}; {_NOT_KAFKA}",
         "",
         ("metric",),
     )
@@ -244,6 +240,11 @@ class Remark(Enum):
     RETESTED_IN_FRESH_TRIALS = (
         NoticeKind.RETEST,
         "re-tested in fresh trials, not side by side with the baseline's brokers: {reasons}",
+    )
+    RETESTED_ON_UNCHANGED_BROKERS = (
+        NoticeKind.RETEST,
+        "re-tested in fresh trials: neither Kafka ({version}) nor its settings have changed since the baseline, so "
+        "only something else can be the cause",
     )
     NOT_RETESTED = NoticeKind.RETEST, "{reason}"
     FIRST_TRIAL_REPEATED = NoticeKind.REPEATED, "the first trial was measured again: {reasons}"

@@ -17,15 +17,15 @@ suspected, this share is exceeded in 2 of 100 runs."""
 
 
 class CommonShift:
-    """Counts a run's suspected regressions, and records the findings of side-by-side comparisons."""
+    """Counts a run's suspected regressions, and records what their re-tests found."""
 
     def __init__(self) -> None:
         self._tests = self._suspected = 0
         self._machine: str | None = None
-        """The last test whose two identical sides were both slower than the baseline; None if there is none."""
+        """The last test whose re-test found the baseline's brokers slower, too; None if there is none."""
 
     def add(self, result: Result, *, both_slower: bool) -> None:
-        """Count a finished test; `both_slower` is True if its re-test found both sides slower than the baseline."""
+        """Count a finished test; `both_slower` is True if its re-test found the baseline's brokers slower, too."""
         checks = [check for check in result.checks if check.is_relative and check.change is not None]
         if result.baseline_trials is None or not checks or result.verdict is Verdict.INVALID:
             return
@@ -47,7 +47,7 @@ class CommonShift:
 
     @property
     def slower_machine(self) -> str | None:
-        """The test whose side-by-side re-test found both sides slower; None if there is none."""
+        """The test whose re-test found the baseline's brokers slower, too; None if there is none."""
         return self._machine if self.is_common else None
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class CommonShift:
         if self._machine is None:
             return found
         name = self._machine.removeprefix(f"{file_of(self._machine)}::")
-        return f"{found}; the side-by-side re-test of {name} found both sides slower"
+        return f"{found}; the re-test of {name} found the baseline's brokers slower, too"
 
 
 def _open(check: Check) -> bool:

@@ -23,7 +23,7 @@ from pytest_kafkaperf.runner.warmup import WarmUpEnd
 from pytest_kafkaperf.verdict.judge import value_missing
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict, worst
 from pytest_kafkaperf.verdict.reasons import Reason
-from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+from pytest_kafkaperf.verdict.slower_machine import BaselineBrokers
 
 OnTrial = Callable[[Sequence[Trial], Judgement], None]
 """Called after each trial, with all of the test's trials so far and their judgment."""
@@ -83,8 +83,8 @@ class FurtherTrials:
     runner: TrialRunner
     label: str = "trial"
     """Label for its trials in the progress display."""
-    rebuilt: Rebuilt | None = None
-    """The stored baseline's brokers if they run side by side with the test's own brokers; otherwise None."""
+    brokers: BaselineBrokers | None = None
+    """The brokers that run the stored baseline's software in these trials; None if there are none."""
     note: Notice | None = None
     """Note to report if this method is used."""
 
@@ -168,11 +168,11 @@ def decide(bench: Bench, first: FirstTrial, way: FurtherTrials) -> Decision:
 
     """
     trials = [first.trial]
-    judgement = bench.judging.judge(trials, rebuilt=way.rebuilt)
+    judgement = bench.judging.judge(trials, brokers=way.brokers)
     try:
         while _is_open(bench, trials, judgement):
             trials.append(_fresh_trial(bench, trials, way))
-            judgement = bench.judging.judge(trials, rebuilt=way.rebuilt)
+            judgement = bench.judging.judge(trials, brokers=way.brokers)
             bench.on_trial(trials, judgement)
     except OutOfTimeError as out_of_time:
         return end(bench, first, trials, way, out_of_time=out_of_time.notice)
@@ -201,7 +201,7 @@ def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> T
     trial = way.runner.measure_fresh(bench.budget, f"{way.label} {len(trials) + 1}")
     if len(trial.rounds) < declared and not trial.problems and not trial.lost_records:
         raise OutOfTimeError(Notice(Remark.TRIAL_BROKEN_OFF))
-    if trial.other_failed and way.rebuilt is not None:
+    if trial.other_failed and way.brokers is not None:
         raise RetestFailedError(f"a side-by-side trial with the baseline's brokers failed: {trial.other_failed}")
     return trial
 
@@ -212,10 +212,10 @@ def end(
     """Judge the trials and add notes about how they ran; `out_of_time` is the reason why no further trial could run."""
     judging, budget = bench.judging, bench.budget
     judge = judging.judge if out_of_time is None else judging.judge_clear
-    judgement = judge(trials, rebuilt=way.rebuilt)
+    judgement = judge(trials, brokers=way.brokers)
     too_few = budget.undecided(first.trial)
     if too_few is not None:
-        filled = judge([_filled(first.trial, budget.fewest_rounds)], rebuilt=way.rebuilt)
+        filled = judge([_filled(first.trial, budget.fewest_rounds)], brokers=way.brokers)
         judgement = _cut_short(judgement, filled, too_few)
     enough = _enough(bench, first.trial)
     cut = budget.cut(first.trial) if enough is None else None

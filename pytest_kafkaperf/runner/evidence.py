@@ -31,7 +31,9 @@ from pytest_kafkaperf.verdict.outcome import Check, Judgement, Ungated, Verdict
 from pytest_kafkaperf.verdict.reasons import Reason
 from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials, alpha_of, is_clear
 from pytest_kafkaperf.verdict.scale import logs, no_ratio
-from pytest_kafkaperf.verdict.side_by_side import Rebuilt, SideBySide, SideBySideWithStored
+from pytest_kafkaperf.verdict.side_by_side import SideBySide, SideBySideWithStored
+from pytest_kafkaperf.verdict.slower_machine import BaselineBrokers
+from pytest_kafkaperf.verdict.unchanged_brokers import UnchangedBrokers
 
 _NOISY = 0.05
 """Trial-to-trial noise, on a log scale, above which a comparison needs more than the minimum number of trials."""
@@ -80,15 +82,15 @@ class Judging:
         """True if the test is compared with its baseline."""
         return self.baseline.obstacle is None and self._settings.calibrate is None
 
-    def judge(self, trials: Sequence[Trial], *, rebuilt: Rebuilt | None = None, final: bool = False) -> Judgement:
+    def judge(self, trials: Sequence[Trial], *, brokers: BaselineBrokers | None = None, final: bool = False) -> Judgement:
         """Judge the thresholds based on the first trial, or on further trials that re-test a suspected regression.
 
         The verdict is INVALID if a threshold is smaller than the clock uncertainty or a group's commit interval.
-        `rebuilt` are the stored baseline's brokers if the further trials ran side by side with them. `final`
-        is True if there is no time for another trial.
+        `brokers` run the stored baseline's software in the further trials; None if there are none. `final` is True if
+        there is no time for another trial.
         """
         with self._stopwatch.measure(Span.JUDGE):
-            judgement = self._judge_thresholds(trials, self._comparison(trials, rebuilt, final=final))
+            judgement = self._judge_thresholds(trials, self._comparison(trials, brokers, final=final))
         kept = self._settings.update is not None or self._settings.calibrate is not None
         judgement = cold_judgement(judgement, judged(trials), kept=kept)
         rounds = [one for trial in trials for one in trial.all_rounds]
@@ -138,16 +140,16 @@ class Judging:
         are_medians = all(threshold.metric.over_rounds == "median" for threshold in test.thresholds)
         return not test.thresholds or not are_medians
 
-    def judge_clear(self, trials: Sequence[Trial], *, rebuilt: Rebuilt | None = None) -> Judgement:
+    def judge_clear(self, trials: Sequence[Trial], *, brokers: BaselineBrokers | None = None) -> Judgement:
         """Judge suspected regressions when there is no time to confirm them; clear ones fail (see `is_clear`).
 
-        If other programs used this machine, or if the machine is known to be slower today, only further trials could
-        rule out that cause. In a side-by-side comparison, both causes are already ruled out, and the last look is final
-        (see `verdict.sequential`).
+        If Kafka is unchanged, if other programs used this machine, or if the machine is known to be slower today, even a
+        clear difference may not be a regression. A side-by-side comparison has already ruled out these causes, and its
+        last look is final (see `verdict.sequential`).
         """
-        judgement = self.judge(trials, rebuilt=rebuilt, final=True)
-        slower = rebuilt is not None and rebuilt.slower_machine is not None
-        if slower or self._may_be_disturbed(trials) or judgement.problems or not judgement.unsettled:
+        judgement = self.judge(trials, brokers=brokers, final=True)
+        not_kafka = brokers is not None and (brokers.are_own or brokers.slower_machine is not None)
+        if not_kafka or self._may_be_disturbed(trials) or judgement.problems or not judgement.unsettled:
             return judgement
         thresholds, measured = self.test.thresholds, [trial.measured for trial in judged(trials)]
         alpha = alpha_of(thresholds)
@@ -203,16 +205,18 @@ class Judging:
                 found[name] = one
         return found, notes
 
-    def _comparison(self, trials: Sequence[Trial], rebuilt: Rebuilt | None, *, final: bool) -> Comparison:
+    def _comparison(self, trials: Sequence[Trial], brokers: BaselineBrokers | None, *, final: bool) -> Comparison:
         """Return the method for comparing the test with its baseline."""
         if trials[0].other_side is not None:
             return SideBySide(final=final)
         if not self._settings.confirm:
             return AgainstStored(baseline=self.baseline)
         first = AgainstStored(baseline=self.baseline, confirmation="side by side" if self.alone is None else "fresh")
-        if rebuilt is None:
+        if brokers is None:
             return FreshTrials(first=first)
-        return SideBySideWithStored(first=first, rebuilt=rebuilt, final=final)
+        if brokers.are_own:
+            return UnchangedBrokers(first=first, brokers=brokers)
+        return SideBySideWithStored(first=first, brokers=brokers, final=final)
 
     def _judge_thresholds(self, trials: Sequence[Trial], comparison: Comparison) -> Judgement:
         update = self._settings.update

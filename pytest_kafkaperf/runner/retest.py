@@ -1,7 +1,8 @@
 """Re-tests of suspected regressions: side by side with the stored baseline's brokers, or in new trials.
 
 The machine's state differs from day to day. Brokers that run the baseline's software side by side with the test's own
-brokers share the same machine state, so only software differences remain.
+brokers share the same machine state, so only software differences remain. If these brokers would be the same as the
+test's own, new trials only show whether the slowdown persists (see `verdict.unchanged_brokers`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.runner.rounds.side_rounds import OnProgress
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
-from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+from pytest_kafkaperf.verdict.slower_machine import BaselineBrokers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +46,9 @@ Opening = Callable[[Suspected, Sequence[str]], AbstractContextManager[FurtherTri
 
 
 def retest(first: FirstTrial, suspected: Suspected, ways: Sequence[Opening] | None = None) -> Decision:
-    """Re-test a suspected regression with the first method that works, by default one of `WAYS`."""
+    """Re-test a suspected regression with the first of these methods that works; None to choose them."""
     against: list[str] = []
-    for opened in WAYS if ways is None else ways:
+    for opened in _ways(suspected) if ways is None else ways:
         try:
             with opened(suspected, against) as way:
                 return decide(suspected.bench, first, way)
@@ -55,6 +56,47 @@ def retest(first: FirstTrial, suspected: Suspected, ways: Sequence[Opening] | No
             against.append(str(failed))
     decision = end(suspected.bench, first, [first.trial], FurtherTrials(runner=suspected.bench.runner))
     return dataclasses.replace(decision, notes=(*decision.notes, Notice(Remark.NOT_RETESTED, {"reason": against[-1]})))
+
+
+def _ways(suspected: Suspected) -> tuple[Opening, ...]:
+    """Return the methods to try, in this order."""
+    judging, own = suspected.bench.judging, suspected.own.cluster.fingerprint
+    if judging.alone is None and is_unchanged(suspected.bench.test.spec, judging.baseline.fingerprint, own):
+        return (_on_unchanged_brokers,)
+    return (_side_by_side_with_stored, _fresh_trials)
+
+
+def is_unchanged(spec: ClusterSpec, before: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    """Return True if brokers started for the baseline's side would be the same as the test's own brokers.
+
+    `before` is the baseline's fingerprint, and `now` that of the test's own cluster.
+    """
+    try:
+        return rebuilt_spec(spec, before) == rebuilt_spec(spec, now)
+    except UsageError:  # the side-by-side re-test explains what is wrong
+        return False
+
+
+@contextlib.contextmanager
+def _on_unchanged_brokers(suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
+    """Run new trials on the test's own brokers, which are the same as the baseline's."""
+    own = suspected.own.cluster
+    suspected.bench.budget.confirm(side_by_side=False)
+    yield FurtherTrials(
+        runner=suspected.bench.runner,
+        label=_LABEL,
+        brokers=_baseline_brokers(suspected, own, are_own=True),
+        note=Notice(Remark.RETESTED_ON_UNCHANGED_BROKERS, {"version": own.version}),
+    )
+
+
+def _baseline_brokers(suspected: Suspected, cluster: Cluster, *, are_own: bool) -> BaselineBrokers:
+    run = suspected.run
+    return BaselineBrokers(
+        are_own=are_own,
+        common_changes=common_changes(suspected.bench.judging.baseline, cluster, run.settings.root, run.commit),
+        slower_machine=run.shift.slower_machine,
+    )
 
 
 @contextlib.contextmanager
@@ -85,10 +127,7 @@ def _side_by_side_with_stored(suspected: Suspected, _against: Sequence[str]) -> 
                 allocation=suspected.bench.runner.allocation,
             ),
             label=_LABEL,
-            rebuilt=Rebuilt(
-                common_changes=common_changes(baseline, brokers, run.settings.root, run.commit),
-                slower_machine=run.shift.slower_machine,
-            ),
+            brokers=_baseline_brokers(suspected, brokers, are_own=False),
             note=note,
         )
     finally:  # otherwise they would disturb the next test
@@ -115,8 +154,6 @@ def _fresh_trials(suspected: Suspected, against: Sequence[str]) -> Iterator[Furt
 
 
 _LABEL = "re-test, trial"
-WAYS: tuple[Opening, ...] = (_side_by_side_with_stored, _fresh_trials)
-"""All methods, in the order in which they are tried."""
 
 
 def obstacle(test: PerfTest, own: Side, baseline: BaselineRounds) -> str | None:

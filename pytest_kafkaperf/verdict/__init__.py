@@ -9,6 +9,8 @@
 - regression: comparisons with a stored baseline
 - sequential: the sequential test for side-by-side trials
 - side_by_side: side-by-side comparisons, with a live baseline or the stored baseline's brokers
+- unchanged_brokers: re-tests if neither Kafka nor its settings have changed since the baseline
+- slower_machine: slowdowns that Kafka is not the cause of
 - detectable: minimum detectable changes, and calibration
 - other_changes: changes in metrics without a threshold
 - baseline_file: the content of a baseline file

@@ -61,7 +61,7 @@ class AgainstStored:
 
     def compare(self, threshold: Threshold, trials: Sequence[Measured], alpha: float) -> ComparedRounds:
         """Compare the trials with the stored baseline."""
-        return _compared(threshold, trials, self, alpha, fresh=False)
+        return compared_with(threshold, trials, self, alpha, fresh=False)
 
     def retest(self, first: ThresholdResult, trials: Sequence[Measured], alpha: float) -> ThresholdResult:
         """Return the first result because there is no re-test."""
@@ -89,10 +89,10 @@ class FreshTrials:
         if not fresh:
             return first
         stored = AgainstStored(baseline=self.first.baseline, confirmation="fresh")
-        return result_of(first.threshold, fresh, _compared(first.threshold, fresh, stored, alpha, fresh=True))
+        return result_of(first.threshold, fresh, compared_with(first.threshold, fresh, stored, alpha, fresh=True))
 
 
-def _compared(
+def compared_with(
     threshold: Threshold, trials: Sequence[Measured], stored: AgainstStored, alpha: float, *, fresh: bool
 ) -> ComparedRounds:
     """Compare trials with a stored baseline: either the first trial or the `fresh` trials that re-test it."""

@@ -12,10 +12,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_kafkaperf.core.environment import Change, Part
 from pytest_kafkaperf.core.metrics import Metric
-from pytest_kafkaperf.core.notices import Notice, Remark
-from pytest_kafkaperf.core.units import RelativeChange, counted, format_percent, format_ratio
+from pytest_kafkaperf.core.notices import Notice
+from pytest_kafkaperf.core.units import counted, format_percent, format_ratio
 from pytest_kafkaperf.scenarios.threshold import Extreme, Relative, Threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.days import compare, level_of_other_side
@@ -25,6 +24,7 @@ from pytest_kafkaperf.verdict.outcome import Finding, Verdict
 from pytest_kafkaperf.verdict.regression import AgainstStored
 from pytest_kafkaperf.verdict.scale import NOTHING, Incomparable, Measured, change_of, difference, exceeds, flaw_of
 from pytest_kafkaperf.verdict.sequential import MARGIN, Look, detectable, look, usable
+from pytest_kafkaperf.verdict.slower_machine import BaselineBrokers, finding_without_kafka
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,24 +150,11 @@ def _judge_look(limit: Relative, subject: Metric, last: Look, *, left_out: str |
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rebuilt:
-    """The stored baseline's brokers, freshly started for a re-test."""
-
-    common_changes: tuple[Change, ...] = ()
-    """Differences from the baseline that apply to both sides, for example the Python version."""
-    slower_machine: str | None = None
-    """A test whose side-by-side re-test found that both sides are slower today; None if there is none.
-
-    If such a test exists, a suspected regression is cleared as soon as the mean of its trials is within the tolerance.
-    """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SideBySideWithStored:
     """Compares the first trial with the stored baseline; re-tests side by side with the baseline's brokers."""
 
     first: AgainstStored
-    rebuilt: Rebuilt
+    brokers: BaselineBrokers
     final: bool = False
     """True if there is no time for another trial."""
 
@@ -193,7 +180,7 @@ class SideBySideWithStored:
         finding, warning = judge_suspected(
             result,
             first.check.change,
-            self.rebuilt,
+            self.brokers,
             machine=machine_change(threshold.metric, trials, self.first.baseline, relative.log_tolerance),
         )
         check = dataclasses.replace(result.check, outcome=finding.outcome, reasons=finding.reasons, rerun=True)
@@ -201,7 +188,7 @@ class SideBySideWithStored:
 
 
 def judge_suspected(
-    result: ThresholdResult, stored: float | None, rebuilt: Rebuilt, *, machine: float | None
+    result: ThresholdResult, stored: float | None, brokers: BaselineBrokers, *, machine: float | None
 ) -> tuple[Finding, Notice | None]:
     """Convert the side-by-side trials' result to the finding for the suspected regression.
 
@@ -210,37 +197,30 @@ def judge_suspected(
     Args:
         result: the result of the side-by-side trials with the baseline's brokers.
         stored: the first trial's change from the stored values; None if unknown.
-        rebuilt: the baseline's brokers.
+        brokers: the baseline's brokers.
         machine: both sides' change from the stored values (see `machine_change`).
 
     """
-    finding = _with_what_is_known(result, rebuilt)
+    finding = _with_what_is_known(result, brokers)
     cleared = not finding.unsettled and finding.outcome in (Verdict.PASSED, Verdict.IMPROVED)
     reason = _reason(finding, stored, cleared=cleared)
     if not cleared:
         return Finding.of(finding.outcome, reason, unsettled=finding.unsettled), None
     if machine is None:
         return Finding.of(Verdict.PASSED, reason), None
-    changes = "; ".join(map(str, rebuilt.common_changes))
-    values = {"metric": result.check.metric, "change": RelativeChange(machine), "changes": changes}
-    if all(each.of is Part.MACHINE for each in rebuilt.common_changes):
-        remark = Remark.MACHINE_CHANGED if changes else Remark.MACHINE_SLOWER
-        return Finding.of(Verdict.PASSED, reason), Notice(remark, values)
-    shift = Notice(Remark.BOTH_SLOWER, values)
-    text = f"{shift}; either the machine is slower, or one of these changes is the cause: {changes}"
-    return Finding.of(Verdict.INCONCLUSIVE, f"{reason}; {text}"), shift
+    return finding_without_kafka(reason, result.check.metric, machine, brokers)
 
 
-def _with_what_is_known(result: ThresholdResult, rebuilt: Rebuilt) -> Finding:
+def _with_what_is_known(result: ThresholdResult, brokers: BaselineBrokers) -> Finding:
     """Return the finding from the side-by-side trials.
 
-    If both sides are already known to be slower, the finding is PASSED as soon as the mean of the trials has been
-    within the tolerance.
+    If the machine is known to be slower, the finding is PASSED as soon as the mean of the trials has been within the
+    tolerance.
     """
     check = result.check
-    is_open = check.outcome is Verdict.INCONCLUSIVE and rebuilt.slower_machine is not None
+    is_open = check.outcome is Verdict.INCONCLUSIVE and brokers.slower_machine is not None
     if is_open and any(not exceeds(each.mean, each.tolerance) for each in check.trials):
-        shown = f"{rebuilt.slower_machine} found both sides slower"
+        shown = f"the re-test of {brokers.slower_machine} found the baseline's brokers slower, too"
         reason = f"within the tolerance side by side, which is enough because {shown}"
         return Finding.of(Verdict.PASSED, reason)
     return Finding.of(check.outcome, check.reason, unsettled=result.unsettled)

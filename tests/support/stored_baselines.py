@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from tests.support.project import Project
 
 PACED_GUARD = """
-@pytest.mark.kafka_cluster(config={{}})
+@pytest.mark.kafka_cluster(config={config})
 @pytest.mark.kafka_scenario(
     rate="1k records/s", duration="500 ms", warmup="200 ms", record_size=100, partitions=1, rounds=2
 )
@@ -37,6 +39,6 @@ def faster(project: Project, factor: float) -> None:
         file.write_text(json.dumps(record), encoding="utf-8")
 
 
-def paced_guard(arguments: str) -> str:
+def paced_guard(arguments: str, config: Mapping[str, str] = MappingProxyType({})) -> str:
     """A test with these arguments that compares throughput with its baseline, on brokers that the plugin starts."""
-    return PACED_GUARD.format(arguments=arguments)
+    return PACED_GUARD.format(arguments=arguments, config={**config})

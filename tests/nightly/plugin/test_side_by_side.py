@@ -33,11 +33,7 @@ def test_a_slower_machine_passes_and_a_slower_broker_fails(project: Project) -> 
     same = project.run_steadily(timeout_s=TRIALS_S)
     assert (same.status, same.verdicts) == (pytest.ExitCode.OK, {"test_guard": "PASSED"}), same.out
     out = " ".join(same.out.split())
-    assert "compared with the stored baseline, on both sides; Kafka is unchanged" in out, same.out
-    assert "re-tested side by side with freshly started baseline brokers (Kafka 4." in out
-    (test,) = same.report["tests"]
-    assert len(test["trials"][1:]) >= 2
-    assert all(len(trial["baseline_rounds"]) == 4 for trial in test["trials"][1:])
+    assert "compared with the stored baseline, with unchanged brokers; Kafka is not the cause" in out, same.out
 
     faster(project, 1 / FACTOR)
     project.test(guard(FLUSHES))

@@ -17,6 +17,7 @@ THIN: dict[str, object] = {"affected": 2, "known": 3, "at": Instant(-0.5), "unti
 UNREAD: dict[str, object] = {"program": "broker 1", "probe": "Process", "reason": "no answer"}
 CAPACITY: dict[str, object] = {"capacity": Quantity(2000, Unit.RECORD_RATE)}
 SHIFT: dict[str, object] = {
+    "where": "on both sides",
     "metric": "produce.throughput",
     "change": RelativeChange(-0.3),
     "changes": "kernel: 6.1 -> 6.8",
@@ -171,8 +172,8 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
         "no baseline for this test",
     ),
     Remark.BOTH_SLOWER: (SHIFT, SHIFTED),
-    Remark.MACHINE_SLOWER: (SHIFT, f"the machine differs: {SHIFTED}; Kafka is unchanged"),
-    Remark.MACHINE_CHANGED: (SHIFT, f"the machine differs (kernel: 6.1 -> 6.8): {SHIFTED}; Kafka is unchanged"),
+    Remark.MACHINE_SLOWER: (SHIFT, f"the machine differs: {SHIFTED}; Kafka is not the cause"),
+    Remark.MACHINE_CHANGED: (SHIFT, f"the machine differs (kernel: 6.1 -> 6.8): {SHIFTED}; Kafka is not the cause"),
     Remark.RISE: (DRIFT, f"produce.throughput rose by 92% {UNEXPLAINED}"),
     Remark.FALL: (DRIFT, f"produce.throughput fell by 92% {UNEXPLAINED}"),
     Remark.RETESTED_SIDE_BY_SIDE: ({"version": "4.1.1", "shortened": ""}, RETESTED),
@@ -189,6 +190,11 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
         {"reasons": "each round is a search for the capacity"},
         "re-tested in fresh trials, not side by side with the baseline's brokers: each round is a search for the "
         "capacity",
+    ),
+    Remark.RETESTED_ON_UNCHANGED_BROKERS: (
+        {"version": "4.4.0"},
+        "re-tested in fresh trials: neither Kafka (4.4.0) nor its settings have changed since the baseline, so only "
+        "something else can be the cause",
     ),
     Remark.NOT_RETESTED: ({"reason": "the machine is slower"}, "the machine is slower"),
     Remark.FIRST_TRIAL_REPEATED: (

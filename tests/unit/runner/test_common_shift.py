@@ -57,8 +57,8 @@ def test_one_comparison_side_by_side_names_the_machine() -> None:
         add(shift, f"test_{number}", Verdict.PASSED, suspected=number < 3, side_by_side=number == 2)
     assert shift.slower_machine == "test_a.py::test_2"
     assert str(shift) == (
-        "3 of 6 tests have suspected regressions: the machine or all of Kafka is slower; the side-by-side "
-        "re-test of test_2 found both sides slower"
+        "3 of 6 tests have suspected regressions: the machine or all of Kafka is slower; the re-test of "
+        "test_2 found the baseline's brokers slower, too"
     )
 
 

@@ -30,7 +30,7 @@ from pytest_kafkaperf.verdict.judge import judge as judge_thresholds
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.regression import AgainstStored
 from pytest_kafkaperf.verdict.scale import Measured
-from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+from pytest_kafkaperf.verdict.slower_machine import BaselineBrokers
 from tests.support.problems import problem_told
 from tests.support.rounds import time_budget_of
 from tests.support.scripted_sides import ROUNDS, Scripted, Timed, runner_of
@@ -81,7 +81,7 @@ def retested_side_by_side_or_alone(first: Scripted, judging: Judging, *both: Scr
 
     @contextlib.contextmanager
     def side_by_side(_suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
-        yield FurtherTrials(runner=runner_of(*both), rebuilt=Rebuilt())
+        yield FurtherTrials(runner=runner_of(*both), brokers=BaselineBrokers())
 
     @contextlib.contextmanager
     def alone(suspected: Suspected, against: Sequence[str]) -> Iterator[FurtherTrials]:

@@ -14,7 +14,7 @@ from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Judgement, Ungated, Verdict
 from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind
-from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+from pytest_kafkaperf.verdict.slower_machine import BaselineBrokers
 from tests.support.results import NO_FAULTS
 
 RATE = "produce.throughput"
@@ -27,12 +27,12 @@ def judged(
     baseline: BaselineRounds = STORED,
     confirm: bool = True,
     alone: str | None = "no load has run",
-    rebuilt: Rebuilt | None = None,
+    brokers: BaselineBrokers | None = None,
 ) -> Judgement:
     settings = read_settings({} if confirm else {"no-confirm": True}, {}, invocation_folder=Path(), root=Path())
     marks = [pytest.mark.kafka_threshold(f"{RATE} >= baseline - 10%").mark]
     perftest = read_perftest("a.py::test", marks, {}, settings, folder=Path())
-    return Judging(perftest, baseline, settings, alone=alone).judge(trials, rebuilt=rebuilt)
+    return Judging(perftest, baseline, settings, alone=alone).judge(trials, brokers=brokers)
 
 
 def trial(level: float, other: float | None = None) -> Trial:
@@ -96,7 +96,7 @@ def test_a_suspected_regression_is_judged_by_what_re_tested_it() -> None:
     assert judged(first, confirm=False).verdict is Verdict.REGRESSED
     fresh = judged(first, trial(1.0), trial(1.0))
     assert (fresh.verdict, fresh.checks[0].rerun) == (Verdict.PASSED, True)
-    side_by_side = judged(first, *(trial(0.5 * own, 1.0) for own in (0.99, 1.01, 1.0, 0.995)), rebuilt=Rebuilt())
+    side_by_side = judged(first, *(trial(0.5 * own, 1.0) for own in (0.99, 1.01, 1.0, 0.995)), brokers=BaselineBrokers())
     assert side_by_side.checks[0].reason.endswith("confirmed by 4 side-by-side trials")
 
 

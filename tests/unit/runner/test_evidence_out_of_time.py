@@ -14,7 +14,7 @@ from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
-from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+from pytest_kafkaperf.verdict.slower_machine import BaselineBrokers
 from tests.support.problems import BUSY
 from tests.support.results import NO_FAULTS
 
@@ -31,7 +31,7 @@ def judged(
         trial(first, busy=busy),
         *(trial(level, busy=busy, live_baseline=live_baseline) for level in others),
     ]
-    return judge_of(imported).judge_clear(trials, rebuilt=None if live_baseline is None else Rebuilt())
+    return judge_of(imported).judge_clear(trials, brokers=None if live_baseline is None else BaselineBrokers())
 
 
 def judge_of(imported: str | None = None) -> Judging:
@@ -53,7 +53,7 @@ def trial(level: float, *, busy: bool = False, live_baseline: float | None = Non
 
 def test_a_machine_that_is_known_to_be_slower_explains_a_clear_suspected_regression() -> None:
     """Then only a trial side by side with the baseline's brokers tells Kafka from the machine."""
-    judgement = judge_of().judge_clear([trial(0.5)], rebuilt=Rebuilt(slower_machine="test_b"))
+    judgement = judge_of().judge_clear([trial(0.5)], brokers=BaselineBrokers(slower_machine="test_b"))
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
 
 

@@ -24,7 +24,7 @@ from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.rounds.validity import least_latencies
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
-from pytest_kafkaperf.verdict.side_by_side import Rebuilt
+from pytest_kafkaperf.verdict.slower_machine import BaselineBrokers
 from tests.support.problems import problem_told
 from tests.support.results import NO_FAULTS
 
@@ -168,4 +168,4 @@ def test_a_suspected_regression_that_is_worse_side_by_side_regresses() -> None:
     judge = judge_of(f"{P99} <= baseline + 20%")
     judge.alone = None
     trials = [trial(SLOW), *(trial(p99=0.3, other_side=True) for _ in range(6))]
-    assert judge.judge(trials, rebuilt=Rebuilt()).verdict is Verdict.REGRESSED
+    assert judge.judge(trials, brokers=BaselineBrokers()).verdict is Verdict.REGRESSED

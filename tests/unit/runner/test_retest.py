@@ -18,7 +18,7 @@ from pytest_kafkaperf.core.environment import Part, differences
 from pytest_kafkaperf.core.errors import ScenarioError
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
-from pytest_kafkaperf.runner.retest import common_changes, obstacle, rebuilt_spec
+from pytest_kafkaperf.runner.retest import common_changes, is_unchanged, obstacle, rebuilt_spec
 from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
@@ -108,6 +108,36 @@ def test_a_fingerprint_that_no_cluster_can_have_is_an_error() -> None:
         rebuilt_spec(ClusterSpec(), {"heap": "a lot"})
     with pytest.raises(ScenarioError, match="the baseline's fingerprint: brokers"):
         rebuilt_spec(ClusterSpec(), {"brokers": "three"})
+
+
+def test_brokers_with_the_same_software_and_settings_are_unchanged() -> None:
+    """Whatever else differs, brokers of the baseline would run with it as well."""
+    spec = ClusterSpec.of({"heap": "1g"})
+    assert is_unchanged(spec, FACTS, {**FACTS, "aiokafka": "0.13", "kernel": "6.8", "java": "21", "cores": "4"})
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"kafka": "4.2.0"},
+        {"brokers": "1"},
+        {"heap": "2g"},
+        {"config.num.io.threads": "8"},
+        {"config.num.network.threads": "2"},
+        {"image": "apache/kafka:4.2.0"},
+        {"security": "tls"},
+        {"compiler": "quick"},
+        {"logs": "in memory"},
+        {"jmx": "on"},
+    ],
+    ids=lambda each: "".join(each),
+)
+def test_brokers_with_another_setting_are_not_unchanged(changed: Mapping[str, str]) -> None:
+    assert not is_unchanged(ClusterSpec(), FACTS, {**FACTS, **changed})
+
+
+def test_brokers_that_cannot_be_rebuilt_are_not_unchanged() -> None:
+    assert not is_unchanged(ClusterSpec(), {**FACTS, "heap": "a lot"}, FACTS)
 
 
 def test_what_differs_on_both_sides_is_told(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from pytest_kafkaperf.verdict.judge import judge
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials
 from pytest_kafkaperf.verdict.scale import Measured
-from pytest_kafkaperf.verdict.side_by_side import Rebuilt, SideBySideWithStored
+from pytest_kafkaperf.verdict.side_by_side import SideBySideWithStored
+from pytest_kafkaperf.verdict.slower_machine import BaselineBrokers
 from tests.support.problems import problem_told
 
 P99 = "produce.latency.p99"
@@ -285,6 +286,6 @@ def test_short_rounds_side_by_side_with_rebuilt_brokers_meet_no_latency_but_lose
     judgement = judge(
         [parse_threshold(limit), parse_threshold("produce.throughput >= baseline - 10%")],
         [_of(rate=SLOWER, p99=0.02, error_ratio=0.0), *[side_by_side] * 4],
-        SideBySideWithStored(first=AgainstStored(baseline=RATES, confirmation="fresh"), rebuilt=Rebuilt()),
+        SideBySideWithStored(first=AgainstStored(baseline=RATES, confirmation="fresh"), brokers=BaselineBrokers()),
     )
     assert judgement.verdict is verdict

@@ -15,7 +15,8 @@ from pytest_kafkaperf.verdict.judge import judge
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.regression import AgainstStored
 from pytest_kafkaperf.verdict.scale import Measured
-from pytest_kafkaperf.verdict.side_by_side import Rebuilt, SideBySideWithStored
+from pytest_kafkaperf.verdict.side_by_side import SideBySideWithStored
+from pytest_kafkaperf.verdict.slower_machine import BaselineBrokers
 
 approx: Any = pytest.approx
 
@@ -48,7 +49,7 @@ def judged(
         [Measured(rounds=rounds(first)), *side_by_side],
         SideBySideWithStored(
             first=AgainstStored(baseline=BASELINE, confirmation="fresh"),
-            rebuilt=Rebuilt(common_changes=tuple(changes), slower_machine=slower_machine),
+            brokers=BaselineBrokers(common_changes=tuple(changes), slower_machine=slower_machine),
         ),
     )
 
@@ -94,7 +95,7 @@ def test_a_reading_that_is_missing_does_not_hide_that_both_sides_are_slower() ->
         [Measured(rounds=rounds(0.7)), *pairs, holed],
         SideBySideWithStored(
             first=AgainstStored(baseline=BASELINE, confirmation="fresh"),
-            rebuilt=Rebuilt(common_changes=_CLIENT),
+            brokers=BaselineBrokers(common_changes=_CLIENT),
         ),
     )
     assert judgement.verdict is Verdict.INCONCLUSIVE
@@ -173,7 +174,7 @@ def test_one_equal_trial_clears_where_the_machine_is_known_to_be_slower() -> Non
     (check,) = judgement.checks
     assert (judgement.verdict, judgement.unsettled, len(judgement.warnings)) == (Verdict.PASSED, False, 1)
     assert check.reason.endswith(
-        "within the tolerance side by side, which is enough because test_a.py::test_x found both sides slower"
+        "within the tolerance side by side, which is enough because the re-test of test_a.py::test_x found the baseline's brokers slower, too"
     )
 
 
@@ -191,7 +192,7 @@ def test_what_was_not_suspected_stays_as_it_was() -> None:
             Measured(rounds=rounds(0.7)),
             *(Measured(rounds=rounds(0.3 * own), other_side=rounds(1.0)) for own in LEVELS),
         ],
-        SideBySideWithStored(first=AgainstStored(baseline=BASELINE, confirmation="fresh"), rebuilt=Rebuilt()),
+        SideBySideWithStored(first=AgainstStored(baseline=BASELINE, confirmation="fresh"), brokers=BaselineBrokers()),
     )
     assert [check.outcome for check in judgement.checks] == [Verdict.REGRESSED, Verdict.PASSED]
     assert judgement.checks[1].change == approx(-0.3, abs=0.01)
