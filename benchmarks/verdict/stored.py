@@ -153,7 +153,9 @@ def _judged(
         found = judge(
             [threshold],
             [first, *further],
-            SideBySideWithStored(first=AgainstStored(baseline=known, confirmation="side by side"), brokers=BaselineBrokers()),
+            SideBySideWithStored(
+                first=AgainstStored(baseline=known, confirmation="side by side"), brokers=BaselineBrokers()
+            ),
         )
         if not found.unsettled:
             break

@@ -75,6 +75,7 @@ _RETEST = (
     "re-tested side by side with freshly started baseline brokers (Kafka {version}); the column `baseline` shows "
     "their results in this re-test, on shared cores{shortened}"
 )
+_FRESH = "re-tested in fresh trials"
 _MAKE_NEW = "measure new ones with --kafka-update-baselines"
 _MORE_TIME = "raise --kafka-time-budget"
 _SHIFT = "{metric} is {change} compared with the stored baseline, {where}"
@@ -239,12 +240,11 @@ class Remark(Enum):
     RETESTED_AFTER_SHIFT = NoticeKind.RETEST, f"{_RETEST} ({{shift}})"
     RETESTED_IN_FRESH_TRIALS = (
         NoticeKind.RETEST,
-        "re-tested in fresh trials, not side by side with the baseline's brokers: {reasons}",
+        f"{_FRESH}, not side by side with the baseline's brokers: {{reasons}}",
     )
     RETESTED_ON_UNCHANGED_BROKERS = (
         NoticeKind.RETEST,
-        "re-tested in fresh trials: neither Kafka ({version}) nor its settings have changed since the baseline, so "
-        "only something else can be the cause",
+        f"{_FRESH}: neither Kafka ({{version}}) nor its settings have changed, so only something else can be the cause",
     )
     NOT_RETESTED = NoticeKind.RETEST, "{reason}"
     FIRST_TRIAL_REPEATED = NoticeKind.REPEATED, "the first trial was measured again: {reasons}"

@@ -82,7 +82,9 @@ class Judging:
         """True if the test is compared with its baseline."""
         return self.baseline.obstacle is None and self._settings.calibrate is None
 
-    def judge(self, trials: Sequence[Trial], *, brokers: BaselineBrokers | None = None, final: bool = False) -> Judgement:
+    def judge(
+        self, trials: Sequence[Trial], *, brokers: BaselineBrokers | None = None, final: bool = False
+    ) -> Judgement:
         """Judge the thresholds based on the first trial, or on further trials that re-test a suspected regression.
 
         The verdict is INVALID if a threshold is smaller than the clock uncertainty or a group's commit interval.
@@ -143,9 +145,9 @@ class Judging:
     def judge_clear(self, trials: Sequence[Trial], *, brokers: BaselineBrokers | None = None) -> Judgement:
         """Judge suspected regressions when there is no time to confirm them; clear ones fail (see `is_clear`).
 
-        If Kafka is unchanged, if other programs used this machine, or if the machine is known to be slower today, even a
-        clear difference may not be a regression. A side-by-side comparison has already ruled out these causes, and its
-        last look is final (see `verdict.sequential`).
+        If Kafka is unchanged, if other programs used this machine, or if the machine is known to be slower today, even
+        a clear difference may not be a regression. A side-by-side comparison has already ruled out these causes, and
+        its last look is final (see `verdict.sequential`).
         """
         judgement = self.judge(trials, brokers=brokers, final=True)
         not_kafka = brokers is not None and (brokers.are_own or brokers.slower_machine is not None)

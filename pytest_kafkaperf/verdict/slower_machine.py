@@ -1,4 +1,4 @@
-"""Slowdowns that Kafka is not the cause of: brokers that run the baseline's software are slower than the baseline, too."""
+"""Slowdowns that Kafka is not the cause of, because brokers that run the baseline's software are slower, too."""
 
 from __future__ import annotations
 

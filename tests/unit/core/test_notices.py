@@ -193,8 +193,8 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     ),
     Remark.RETESTED_ON_UNCHANGED_BROKERS: (
         {"version": "4.4.0"},
-        "re-tested in fresh trials: neither Kafka (4.4.0) nor its settings have changed since the baseline, so only "
-        "something else can be the cause",
+        "re-tested in fresh trials: neither Kafka (4.4.0) nor its settings have changed, so only something else can be "
+        "the cause",
     ),
     Remark.NOT_RETESTED: ({"reason": "the machine is slower"}, "the machine is slower"),
     Remark.FIRST_TRIAL_REPEATED: (

@@ -96,8 +96,12 @@ def test_a_suspected_regression_is_judged_by_what_re_tested_it() -> None:
     assert judged(first, confirm=False).verdict is Verdict.REGRESSED
     fresh = judged(first, trial(1.0), trial(1.0))
     assert (fresh.verdict, fresh.checks[0].rerun) == (Verdict.PASSED, True)
-    side_by_side = judged(first, *(trial(0.5 * own, 1.0) for own in (0.99, 1.01, 1.0, 0.995)), brokers=BaselineBrokers())
+    side_by_side = judged(
+        first, *(trial(0.5 * own, 1.0) for own in (0.99, 1.01, 1.0, 0.995)), brokers=BaselineBrokers()
+    )
     assert side_by_side.checks[0].reason.endswith("confirmed by 4 side-by-side trials")
+    unchanged = judged(first, trial(0.5), trial(0.5), brokers=BaselineBrokers(are_own=True))
+    assert (unchanged.verdict, unchanged.both_slower) == (Verdict.PASSED, True)
 
 
 def test_what_will_re_test_a_suspected_regression_decides_what_is_detectable() -> None:

@@ -57,6 +57,11 @@ def test_a_machine_that_is_known_to_be_slower_explains_a_clear_suspected_regress
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
 
 
+def test_unchanged_brokers_are_not_the_cause_of_a_clear_suspected_regression() -> None:
+    judgement = judge_of().judge_clear([trial(0.5)], brokers=BaselineBrokers(are_own=True))
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
+
+
 def test_a_clear_suspected_regression_fails_and_says_why_nothing_confirmed_it() -> None:
     """A job whose time is over would be green with half of the throughput."""
     judgement = judged(0.5)

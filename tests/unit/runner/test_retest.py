@@ -130,7 +130,7 @@ def test_brokers_with_the_same_software_and_settings_are_unchanged() -> None:
         {"logs": "in memory"},
         {"jmx": "on"},
     ],
-    ids=lambda each: "".join(each),
+    ids="".join,
 )
 def test_brokers_with_another_setting_are_not_unchanged(changed: Mapping[str, str]) -> None:
     assert not is_unchanged(ClusterSpec(), FACTS, {**FACTS, **changed})
