@@ -146,17 +146,21 @@ class PerfPlugin:
         with failing():
             # The markers of a test that uses only the cluster were not read at collection.
             test = self._collection.tests.get(item.nodeid) or read_item(item, self._settings)
-            return self._provided(test.spec)
+            return self._provided(test.spec, taken=test.taken_by is not None)
 
     def lasting_cluster(self, **fields: object) -> Cluster:
         """Return a cluster with these fields of the `kafka_cluster` marker; its addresses do not change in this run."""
         with failing():
-            return self._provided(read_spec([fields], self._settings, "kafka_cluster_factory: "), lasting=True)
+            spec = read_spec([fields], self._settings, "kafka_cluster_factory: ")
+            return self._provided(spec, lasting=True, taken=True)
 
-    def _provided(self, spec: ClusterSpec, *, lasting: bool = False) -> Cluster:
+    def _provided(self, spec: ClusterSpec, *, taken: bool, lasting: bool = False) -> Cluster:
         settings = self._settings
         provision.check(settings.cluster, settings.client_config, settings.metrics_urls, settings.log_dirs)
-        return self.open_perf_run().clusters.own(spec, lasting=lasting)
+        cluster = self.open_perf_run().clusters.own(spec, lasting=lasting)
+        if taken and cluster.fleet is not None:
+            cluster.fleet.taken = True
+        return cluster
 
     def measuring(self, request: pytest.FixtureRequest, cluster: object) -> Iterator[KafkaPerf]:
         """Provide the value of a test's `kafka_perf` fixture."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, ClusterSpec
 from pytest_kafkaperf.clusters.target import decides_version
@@ -60,19 +61,21 @@ def retest(first: FirstTrial, suspected: Suspected, ways: Sequence[Opening] | No
 
 def _ways(suspected: Suspected) -> tuple[Opening, ...]:
     """Return the methods to try, in this order."""
-    judging, own = suspected.bench.judging, suspected.own.cluster.fingerprint
+    judging, own = suspected.bench.judging, provision.with_config(suspected.own.cluster)
     if judging.alone is None and is_unchanged(suspected.bench.test.spec, judging.baseline.fingerprint, own):
         return (_on_unchanged_brokers,)
     return (_side_by_side_with_stored, _fresh_trials)
 
 
-def is_unchanged(spec: ClusterSpec, before: Mapping[str, str], now: Mapping[str, str]) -> bool:
+def is_unchanged(spec: ClusterSpec, before: Mapping[str, str], own: Cluster) -> bool:
     """Return True if brokers started for the baseline's side would be the same as the test's own brokers.
 
-    `before` is the baseline's fingerprint, and `now` that of the test's own cluster.
+    `before` is the baseline's fingerprint. Brokers that an earlier test may have changed count as changed.
     """
+    if own.fleet is None or own.fleet.taken:
+        return False
     try:
-        return rebuilt_spec(spec, before) == rebuilt_spec(spec, now)
+        return rebuilt_spec(spec, before) == rebuilt_spec(spec, own.fingerprint)
     except UsageError:  # the side-by-side re-test explains what is wrong
         return False
 

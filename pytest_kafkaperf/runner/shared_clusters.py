@@ -197,6 +197,8 @@ class SharedClusters:
                     f"kafka_app: {min(taken)} is already running; give this application another name with name='NAME'"
                 )
         application.side_by_side = self._applications
+        if application.cluster.fleet is not None:
+            application.cluster.fleet.taken = True
         with self._stopwatch.measure(Span.SETUP):
             self._applications.append(application.open())
         application.closing.callback(self._applications.remove, application)

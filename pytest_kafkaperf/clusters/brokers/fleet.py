@@ -92,6 +92,9 @@ class Fleet:
     """Workloads for which these processes are warmed up."""
     disturbed: bool = False
     """True after an action on a broker, in which case the next test gets a new cluster."""
+    taken: bool = False
+    """True after a test, a fixture or an application got access; it may have changed what no fact shows, such as
+    quotas."""
     events: list[Event] = field(default_factory=list)
     """Actions on brokers."""
     _down: set[int] = field(default_factory=set)

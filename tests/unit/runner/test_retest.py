@@ -24,7 +24,7 @@ from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 
 FACTS = {"provider": "local", "kafka": "4.1.0", "brokers": "3", "heap": "1g", "config.num.io.threads": "4"}
-FLEET: Any = SimpleNamespace(servers={}, events=[])
+FLEET: Any = SimpleNamespace(servers={}, events=[], taken=False)
 """Stands for brokers that the plugin has started."""
 OURS = Cluster(bootstrap_servers="127.0.0.1:1", brokers=3, provider="local", version="4.1.0", fleet=FLEET)
 
@@ -112,8 +112,14 @@ def test_a_fingerprint_that_no_cluster_can_have_is_an_error() -> None:
 
 def test_brokers_with_the_same_software_and_settings_are_unchanged() -> None:
     """Whatever else differs, brokers of the baseline would run with it as well."""
-    spec = ClusterSpec.of({"heap": "1g"})
-    assert is_unchanged(spec, FACTS, {**FACTS, "aiokafka": "0.13", "kernel": "6.8", "java": "21", "cores": "4"})
+    before = {**OURS.fingerprint, "aiokafka": "0.13", "kernel": "6.8", "java": "21", "cores": "4"}
+    assert is_unchanged(ClusterSpec.of({"heap": "1g"}), before, OURS)
+
+
+def test_brokers_that_another_test_may_have_changed_are_not_unchanged() -> None:
+    """A quota that it left behind would pass for a slower machine."""
+    taken: Any = SimpleNamespace(servers={}, events=[], taken=True)
+    assert not is_unchanged(ClusterSpec(), OURS.fingerprint, dataclasses.replace(OURS, fleet=taken))
 
 
 @pytest.mark.parametrize(
@@ -133,11 +139,11 @@ def test_brokers_with_the_same_software_and_settings_are_unchanged() -> None:
     ids="".join,
 )
 def test_brokers_with_another_setting_are_not_unchanged(changed: Mapping[str, str]) -> None:
-    assert not is_unchanged(ClusterSpec(), FACTS, {**FACTS, **changed})
+    assert not is_unchanged(ClusterSpec(), {**OURS.fingerprint, **changed}, OURS)
 
 
 def test_brokers_that_cannot_be_rebuilt_are_not_unchanged() -> None:
-    assert not is_unchanged(ClusterSpec(), {**FACTS, "heap": "a lot"}, FACTS)
+    assert not is_unchanged(ClusterSpec(), {**OURS.fingerprint, "heap": "a lot"}, OURS)
 
 
 def test_what_differs_on_both_sides_is_told(tmp_path: Path) -> None:
