@@ -138,8 +138,7 @@ def how_of(result: Result) -> str:
         return "no threshold"
     if result.baseline.ungated is not None:
         return str(result.baseline.ungated)
-    obstacle = obstacle_of(result)
-    if result.verdict is Verdict.INCONCLUSIVE and obstacle is not None:
+    if result.verdict is Verdict.INCONCLUSIVE and (obstacle := obstacle_of(result)) is not None:
         return obstacle.fact
     if result.live_baseline is not None and result.rounds:
         return f"side by side, {counted(further + 1, 'trial')}"
@@ -151,10 +150,12 @@ def _how_re_tested(result: Result, further: int) -> str:
     suspected = [check for check in result.checks if check.rerun]
     if not suspected or not further or result.verdict is Verdict.INVALID:
         return ""
-    outcome = _RETEST_OUTCOMES.get(worst([check.outcome for check in suspected]), "re-tested, cleared")
-    side_by_side = bool(suspected[0].trials)
-    where = f"side by side, {counted(further, 'trial')}" if side_by_side else f"in {counted(further, 'fresh trial')}"
-    return f"{outcome} {where}"
+    is_slower = any(notice.kind is NoticeKind.BOTH_SLOWER for notice in result.warnings)
+    cleared = "slower machine" if is_slower else "cleared"
+    outcome = _RETEST_OUTCOMES.get(worst([check.outcome for check in suspected]), f"re-tested, {cleared}")
+    if suspected[0].trials:
+        return f"{outcome} side by side, {counted(further, 'trial')}"
+    return f"{outcome} in {counted(further, 'fresh trial')}"
 
 
 _RETEST_OUTCOMES = {
@@ -162,7 +163,6 @@ _RETEST_OUTCOMES = {
     Verdict.VIOLATED: "confirmed",
     Verdict.INCONCLUSIVE: "re-tested, undecided",
 }
-"""Outcome of re-testing a suspected regression, by the worst verdict; every other verdict clears the suspicion."""
 
 
 def tolerated(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[str]:

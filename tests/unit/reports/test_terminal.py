@@ -13,11 +13,11 @@ import pytest
 from pytest_kafkaperf.core.environment import differences
 from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.problems import Cause, Problem
-from pytest_kafkaperf.core.units import Quantity, Unit
+from pytest_kafkaperf.core.units import Quantity, RelativeChange, Unit
 from pytest_kafkaperf.reports.columns import Paper, mark_of
 from pytest_kafkaperf.reports.markdown import markdown
 from pytest_kafkaperf.reports.terminal import summary_lines, wrapped, wrapped_overview
-from pytest_kafkaperf.reports.wording import count_verdicts, failure_next_to, names_of, rows_of
+from pytest_kafkaperf.reports.wording import count_verdicts, failure_next_to, how_of, names_of, rows_of
 from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.verdict.outcome import Verdict
 from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind, Reason
@@ -338,6 +338,19 @@ def test_a_re_tested_row_says_where_its_values_are_from() -> None:
     check = dataclasses.replace(equal.checks[1], outcome=Verdict.REGRESSED, rerun=True)
     slow = dataclasses.replace(equal, verdict=Verdict.REGRESSED, checks=(check,))
     assert rows_of(slow, verbose=False)[0].why.endswith(" allowed; values from the re-test")
+
+
+def test_a_slowdown_that_persisted_is_not_called_cleared() -> None:
+    """Both pass, but the values of the further trials were as bad as those of the first one."""
+    stored = one_of_each()[0]
+    check = dataclasses.replace(stored.checks[0], outcome=Verdict.PASSED, rerun=True, trials=())
+    over = dataclasses.replace(
+        stored, verdict=Verdict.PASSED, checks=(check,), trials=(stored.trials[0],) * 3, warnings=()
+    )
+    values = {"metric": check.metric, "change": RelativeChange(-0.3), "where": "with unchanged brokers"}
+    slower = dataclasses.replace(over, warnings=(Notice(Remark.MACHINE_SLOWER, values),))
+    assert how_of(over) == "re-tested, cleared in 2 fresh trials"
+    assert how_of(slower) == "re-tested, slower machine in 2 fresh trials"
 
 
 def test_the_line_above_the_table_breaks_between_its_parts() -> None:
