@@ -85,7 +85,8 @@ def run_test(
     no_time = budget.obstacle
     if absent is None and no_time is None:
         bench = Bench(runner=runner, judging=judging, budget=budget, on_trial=watch.trials, on_repeat=watch.repeat)
-        decision = measured(bench, Suspected(bench=bench, own=own, run=run, on_progress=watch.progress))
+        suspected = Suspected(bench=bench, own=own, cluster=at_start, run=run, on_progress=watch.progress)
+        decision = measured(bench, suspected)
     else:
         decision = _not_run(judging, absent, no_time)
     if isinstance(baseline, LiveBaseline):

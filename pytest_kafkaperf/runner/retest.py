@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from pytest_kafkaperf.clusters import provision
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.spec import CONFIG, OWN_PROPERTIES, ClusterSpec
 from pytest_kafkaperf.clusters.target import decides_version
@@ -38,6 +37,8 @@ class Suspected:
 
     bench: Bench
     own: Side
+    cluster: Cluster
+    """The test's own cluster, with the brokers' properties when the test started."""
     run: PerfRun
     on_progress: OnProgress
 
@@ -61,8 +62,8 @@ def retest(first: FirstTrial, suspected: Suspected, ways: Sequence[Opening] | No
 
 def _ways(suspected: Suspected) -> tuple[Opening, ...]:
     """Return the methods to try, in this order."""
-    judging, own = suspected.bench.judging, provision.with_config(suspected.own.cluster)
-    if judging.alone is None and is_unchanged(suspected.bench.test.spec, judging.baseline.fingerprint, own):
+    judging, spec = suspected.bench.judging, suspected.bench.test.spec
+    if judging.alone is None and is_unchanged(spec, judging.baseline.fingerprint, suspected.cluster):
         return (_on_unchanged_brokers,)
     return (_side_by_side_with_stored, _fresh_trials)
 
@@ -83,13 +84,12 @@ def is_unchanged(spec: ClusterSpec, before: Mapping[str, str], own: Cluster) -> 
 @contextlib.contextmanager
 def _on_unchanged_brokers(suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
     """Run new trials on the test's own brokers, which are the same as the baseline's."""
-    own = suspected.own.cluster
     suspected.bench.budget.confirm(side_by_side=False)
     yield FurtherTrials(
         runner=suspected.bench.runner,
         label=_LABEL,
-        brokers=_baseline_brokers(suspected, own, are_own=True),
-        note=Notice(Remark.RETESTED_ON_UNCHANGED_BROKERS, {"version": own.version}),
+        brokers=_baseline_brokers(suspected, suspected.cluster, are_own=True),
+        note=Notice(Remark.RETESTED_ON_UNCHANGED_BROKERS, {"version": suspected.cluster.version}),
     )
 
 

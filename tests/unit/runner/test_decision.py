@@ -71,7 +71,7 @@ def retested(runner: TrialRunner, judging: Judging, *ways: Opening) -> Decision:
     """The decision on a suspected regression, by the first of these ways that works."""
     bench = Bench(runner=runner, judging=judging, budget=time_budget_of(ROUNDS))
     none: Any = None
-    suspected = Suspected(bench=bench, own=none, run=none, on_progress=lambda *_: None)
+    suspected = Suspected(bench=bench, own=none, cluster=none, run=none, on_progress=lambda *_: None)
     return retest(first_trial(bench), suspected, ways)
 
 
