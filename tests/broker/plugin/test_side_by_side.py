@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.project import Project
+from tests.support.project import Project, Run
 from tests.support.stored_baselines import AFTER, FACTOR, faster, paced_guard
 
 CONFIG = {"num.io.threads": "7"}
@@ -19,6 +19,17 @@ def test_before(kafka_cluster):
 """It may have left a quota on the brokers, which the guard uses as well."""
 
 
+def run_after_a_faster_baseline(project: Project, measured: str, tests: str) -> Run:
+    """Run `tests` against the baseline of `measured`, made faster: the guard passes."""
+    project.test(measured)
+    project.run_steadily("--kafka-update-baselines")
+    faster(project, FACTOR)
+    project.test(tests)
+    run = project.run_steadily()
+    assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_guard": "PASSED"}), run.out
+    return run
+
+
 @pytest.mark.parametrize(
     ("config", "before"), [(CONFIG, ""), ({}, BEFORE)], ids=["another setting", "brokers that a test has taken"]
 )
@@ -27,12 +38,9 @@ def test_a_slower_machine_passes_side_by_side(project: Project, config: dict[str
 
     `tests/nightly` has a slower broker as well, at a load that depends on the machine's speed.
     """
-    project.test(paced_guard("kafka_perf", config))
-    project.run_steadily("--kafka-update-baselines")
-    faster(project, FACTOR)
-    project.test(before + paced_guard("kafka_perf") + AFTER)
-    run = project.run_steadily()
-    assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_guard": "PASSED"}), run.out
+    run = run_after_a_faster_baseline(
+        project, paced_guard("kafka_perf", config), before + paced_guard("kafka_perf") + AFTER
+    )
     out = " ".join(run.out.split())
     assert "compared with the stored baseline, on both sides; Kafka is not the cause" in out, run.out
     assert "re-tested side by side with freshly started baseline brokers (Kafka 4." in out
@@ -43,11 +51,7 @@ def test_a_slower_machine_passes_side_by_side(project: Project, config: dict[str
 
 def test_a_slower_machine_passes_on_unchanged_brokers(project: Project) -> None:
     """Brokers for the other side would be the same as the test's own, so they do not start."""
-    project.test(paced_guard("kafka_perf"))
-    project.run_steadily("--kafka-update-baselines")
-    faster(project, FACTOR)
-    run = project.run_steadily()
-    assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_guard": "PASSED"}), run.out
+    run = run_after_a_faster_baseline(project, paced_guard("kafka_perf"), paced_guard("kafka_perf"))
     out = " ".join(run.out.split())
     assert "compared with the stored baseline, with unchanged brokers; Kafka is not the cause" in out, run.out
     assert "re-tested in fresh trials: neither Kafka (4." in out
