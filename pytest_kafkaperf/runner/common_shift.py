@@ -22,10 +22,10 @@ class CommonShift:
     def __init__(self) -> None:
         self._tests = self._suspected = 0
         self._machine: str | None = None
-        """The last test whose re-test found the baseline's brokers slower, too; None if there is none."""
+        """The last test whose re-test found that the baseline's brokers are also slower; None if there is none."""
 
     def add(self, result: Result, *, both_slower: bool) -> None:
-        """Count a finished test; `both_slower` is True if its re-test found the baseline's brokers slower, too."""
+        """Count a finished test; `both_slower` is True if the baseline's brokers were also slower in its re-test."""
         checks = [check for check in result.checks if check.is_relative and check.change is not None]
         if result.baseline_trials is None or not checks or result.verdict is Verdict.INVALID:
             return
@@ -47,7 +47,7 @@ class CommonShift:
 
     @property
     def slower_machine(self) -> str | None:
-        """The test whose re-test found the baseline's brokers slower, too; None if there is none."""
+        """The test whose re-test found that the baseline's brokers are also slower; None if there is none."""
         return self._machine if self.is_common else None
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class CommonShift:
         if self._machine is None:
             return found
         name = self._machine.removeprefix(f"{file_of(self._machine)}::")
-        return f"{found}; the re-test of {name} found the baseline's brokers slower, too"
+        return f"{found}; the re-test of {name} found that the baseline's brokers are also slower"
 
 
 def _open(check: Check) -> bool:

@@ -282,7 +282,7 @@ class PerfRun:
     def add(self, test: PerfTest, result: Result, *, both_slower: bool = False) -> Result:
         """Store a result for the reports; if another plugin repeats a test, `repeated` selects the run that counts.
 
-        `both_slower` is True if a re-test found that brokers with the stored baseline's software are slower, too.
+        `both_slower` is True if a re-test found that brokers with the stored baseline's software are also slower.
         """
         self.shift.add(result, both_slower=both_slower)
         result = dataclasses.replace(result, spans=self.stopwatch.seconds())

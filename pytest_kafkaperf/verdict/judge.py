@@ -26,7 +26,7 @@ from pytest_kafkaperf.verdict.scale import Measured, Rounds, flaw_of
 class Comparison(Protocol):
     """An immutable method for judging the part of a threshold that refers to the baseline.
 
-    The implementations are `AgainstStored`, which judges the first trial alone; `FreshTrials` and
+    The implementations are `AgainstStored`, which judges the first trial alone; `FreshTrials`, `UnchangedBrokers` and
     `SideBySideWithStored`, which re-test suspected regressions; `SideBySide` for a live baseline; and `NotCompared`.
     """
 

@@ -220,7 +220,7 @@ def _with_what_is_known(result: ThresholdResult, brokers: BaselineBrokers) -> Fi
     check = result.check
     is_open = check.outcome is Verdict.INCONCLUSIVE and brokers.slower_machine is not None
     if is_open and any(not exceeds(each.mean, each.tolerance) for each in check.trials):
-        shown = f"the re-test of {brokers.slower_machine} found the baseline's brokers slower, too"
+        shown = f"the re-test of {brokers.slower_machine} found that the baseline's brokers are also slower"
         reason = f"within the tolerance side by side, which is enough because {shown}"
         return Finding.of(Verdict.PASSED, reason)
     return Finding.of(check.outcome, check.reason, unsettled=result.unsettled)

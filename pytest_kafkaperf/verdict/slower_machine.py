@@ -1,4 +1,4 @@
-"""Slowdowns that Kafka is not the cause of, because brokers that run the baseline's software are slower, too."""
+"""Slowdowns that Kafka is not the cause of, because brokers that run the baseline's software are also slower."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def finding_without_kafka(
     """Return the finding and the warning for a slowdown that the baseline's brokers have as well.
 
     The finding is PASSED if only the machine can be the cause, and INCONCLUSIVE if the code, the client or Java has
-    changed, too.
+    also changed.
 
     Args:
         reason: what the trials showed.

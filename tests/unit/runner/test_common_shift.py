@@ -58,7 +58,7 @@ def test_one_comparison_side_by_side_names_the_machine() -> None:
     assert shift.slower_machine == "test_a.py::test_2"
     assert str(shift) == (
         "3 of 6 tests have suspected regressions: the machine or all of Kafka is slower; the re-test of "
-        "test_2 found the baseline's brokers slower, too"
+        "test_2 found that the baseline's brokers are also slower"
     )
 
 

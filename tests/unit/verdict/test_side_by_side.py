@@ -174,8 +174,8 @@ def test_one_equal_trial_clears_where_the_machine_is_known_to_be_slower() -> Non
     (check,) = judgement.checks
     assert (judgement.verdict, judgement.unsettled, len(judgement.warnings)) == (Verdict.PASSED, False, 1)
     assert check.reason.endswith(
-        "within the tolerance side by side, which is enough because the re-test of test_a.py::test_x found the "
-        "baseline's brokers slower, too"
+        "within the tolerance side by side, which is enough because the re-test of test_a.py::test_x found that "
+        "the baseline's brokers are also slower"
     )
 
 
