@@ -39,7 +39,7 @@ def test_a_service_that_became_slower_is_told_from_kafka(project: Project, on_br
     assert test["changed"] == [f"commit: {commit} -> {commit} with uncommitted changes"]
     (line,) = [note for note in texts(test["notes"]) if "bottleneck" in note]
     assert line.startswith("produce.latency.p50 "), line
-    assert re.search(r"; output \d\d(\.\d)?/s of \d+/s, lag \d+: the application is the bottleneck", line), line
+    assert re.search(r"; output \d\d(\.\d)?/s of \d+(\.\d)?/s, lag \d+: the application is the bottleneck", line), line
     assert re.search(r"; [\d.]+ ms per record at 0(\.\d+)? cores: it waits \(I/O, locks, sleep\)$", line), line
     assert f"changed: commit {commit} → {commit} with uncommitted changes" in slow.out
     assert f"likely cause: {line}" in slow.out
