@@ -15,14 +15,18 @@ import argparse
 import dataclasses
 import math
 import re
+import statistics
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
+from pytest_kafkaperf.runner.round_length import MOST_PAIRS
 from pytest_kafkaperf.verdict.days import LEVEL
 from pytest_kafkaperf.verdict.regression import ALPHA
+from pytest_kafkaperf.verdict.scale import Difference, pseudomedian
+from pytest_kafkaperf.verdict.sequential import is_precise, look
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -31,7 +35,7 @@ from tests.support.simulated_rounds import Setting, achieved_power, drawn, first
 from tests.support.simulated_trials import Noise, cleared_after, differences, judged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE, PLOT = ROOT / "benchmarks" / "simulations.md", ROOT / "docs" / "pictures" / "power.svg"
@@ -57,6 +61,10 @@ CHANGES = (-0.10, -0.15, -0.20)
 RESTARTS = (1, 1.5, 4, 9, 25)
 """Variance of trials, as a multiple of the one that their pairs of rounds predict."""
 
+_PAIRS = 4
+_TRIAL_S, _PAIR_S = 60.0, 2.6
+"""Time for the restart and the warm-up of two brokers with all compilers, and for a pair of rounds of 1 s."""
+
 Row = tuple[str, ...]
 
 
@@ -77,6 +85,7 @@ def main() -> int:
         "power": lambda: _powers(powers),
         "side-by-side": lambda: _side_by_side(runs),
         "restarts": lambda: _restarts(runs),
+        "pairs": lambda: _more_pairs(runs // 20),
         "slower": lambda: _known_slower(runs),
     }
     for name, rows in tables.items():
@@ -235,6 +244,56 @@ def _restarts(runs: int) -> Iterator[Row]:
                 f"{same.trials.mean():.1f}",
                 f"{slower.trials.mean():.1f}",
             )
+
+
+def _more_pairs(runs: int) -> Iterator[Row]:
+    """Yield the errors and the time if noisy trials get more than four pairs of rounds, after a long warm-up."""
+    yield (
+        "noise of a pair",
+        "of restarts",
+        "pairs",
+        "no change fails",
+        "the tolerance fails",
+        "-10% found",
+        "seconds at no change",
+        "at -10%",
+    )
+    for noise in (0.03, 0.10, 0.15):
+        for restarts in (0.0, noise / 3, noise):
+            for most in (_PAIRS, MOST_PAIRS):
+                random = np.random.default_rng(20_261_129)
+                same, tolerated, slower = (
+                    [_verdict(random, -math.log1p(change), noise, restarts, most) for _ in range(runs)]
+                    for change in (0.0, -0.03, -0.10)
+                )
+                yield (
+                    f"{100 * noise:g}%",
+                    f"{100 * restarts:.2g}%",
+                    f"{most}" if most == _PAIRS else f"{_PAIRS} to {most}",
+                    *(f"{100 * _failed(each):.1f}%" for each in (same, tolerated, slower)),
+                    *(f"{statistics.median(seconds for _, seconds in each):.0f}" for each in (same, slower)),
+                )
+
+
+def _failed(verdicts: Sequence[tuple[str, float]]) -> float:
+    return statistics.mean(decision == "regressed" for decision, _ in verdicts)
+
+
+def _verdict(random: np.random.Generator, worse: float, noise: float, restarts: float, most: int) -> tuple[str, float]:
+    """Simulate one test, pair by pair; return its decision and its time in seconds."""
+    tolerance, found, took_s = -math.log1p(-0.03), list[Difference](), 0.0
+    while True:
+        pairs = worse + restarts * random.standard_normal() + noise * random.standard_normal(most)
+        for number in range(_PAIRS, most + 1, 2):
+            some = pairs[:number].tolist()
+            trial = Difference(pseudomedian(some), statistics.variance(some) / number, number - 1)
+            if is_precise(trial, tolerance=tolerance, alpha=ALPHA):
+                break
+        found.append(trial)
+        took_s += _TRIAL_S + number * _PAIR_S
+        last = look(found, tolerance=tolerance, alpha=ALPHA)
+        if last.settled:
+            return last.decision, took_s
 
 
 def _known_slower(runs: int) -> Iterator[Row]:

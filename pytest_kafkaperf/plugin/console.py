@@ -198,8 +198,7 @@ class ProgressLine(_Output):
         scenario = self._scenario
         # With a payload of samples, the size is unknown.
         size_bytes = None if scenario.record_size is None else scenario.mean_record_size
-        number_of = f"round {number}/{scenario.rounds}"
-        parts = {"name": self._name, "trial": trial, "round": number_of, "step": seen.step}
+        parts = {"name": self._name, "trial": trial, "round": _round(scenario, number), "step": seen.step}
         running = {
             "phase": f"{seen.phase}{_elapsed(scenario, seen)}",
             "left": _left(scenario, number, seen),
@@ -223,11 +222,16 @@ class RoundLines(_Output):
     def update(self, trial: str, number: int, seen: Progress) -> None:
         """Write the line for round `number` when the round is done."""
         if seen.phase == "done":
-            parts = [self._name, trial, f"round {number}/{self._scenario.rounds}", seen.step]
+            parts = [self._name, trial, _round(self._scenario, number), seen.step]
             self._write("  ".join(filter(None, [*parts, *_values(seen, self._metrics).values()])))
 
     def close(self) -> None:
         """Do nothing, because each line is complete."""
+
+
+def _round(scenario: Scenario, number: int) -> str:
+    """Return a round's number; a side-by-side trial can have more rounds than the scenario."""
+    return f"round {number}/{scenario.rounds}" if number <= scenario.rounds else f"round {number}"
 
 
 def _values(seen: Progress, metrics: Sequence[str]) -> dict[str, str]:
@@ -248,5 +252,5 @@ def _left(scenario: Scenario, number: int, seen: Progress) -> str:
     if scenario.duration is None or seen.step:  # the number of steps in a search is unknown
         return ""
     current_s = scenario.duration - seen.elapsed_s if seen.phase in ("warm-up", "measuring") else 0.0
-    left_s = max(0.0, current_s) + (scenario.rounds - number) * (scenario.warmup + scenario.duration)
+    left_s = max(0.0, current_s) + max(0, scenario.rounds - number) * (scenario.warmup + scenario.duration)
     return f"{left_s:.0f} s left" if left_s >= 1 else ""

@@ -31,7 +31,7 @@ from pytest_kafkaperf.verdict.outcome import Check, Judgement, Ungated, Verdict
 from pytest_kafkaperf.verdict.reasons import Reason
 from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials, alpha_of, is_clear
 from pytest_kafkaperf.verdict.scale import logs, no_ratio
-from pytest_kafkaperf.verdict.side_by_side import SideBySide, SideBySideWithStored
+from pytest_kafkaperf.verdict.side_by_side import SideBySide, SideBySideWithStored, is_precise
 from pytest_kafkaperf.verdict.slower_machine import BaselineBrokers
 from pytest_kafkaperf.verdict.unchanged_brokers import UnchangedBrokers
 
@@ -130,6 +130,16 @@ class Judging:
             sum(_meets(threshold, check.limit_value, one) for one in rounds) >= most
             for threshold, check in zip(test.thresholds, judgement.checks, strict=True)
         )
+
+    def is_precise(self, trial: Trial) -> bool:
+        """Return True if a side-by-side trial has enough pairs of rounds for its noise, or more cannot be measured.
+
+        A number of rounds from the command line is kept, and so are rounds that are searches for the capacity.
+        """
+        is_fixed = self.test.sources.get("rounds") == "command line" or self.test.plan is not None
+        if is_fixed or problems_of([trial]):
+            return True
+        return is_precise(self.test.thresholds, trial.measured, alpha_of(self.test.thresholds))
 
     @property
     def _needs_all_rounds(self) -> bool:

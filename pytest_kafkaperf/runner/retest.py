@@ -122,13 +122,15 @@ def _side_by_side_with_stored(suspected: Suspected, _against: Sequence[str]) -> 
     note = Notice(remark, {"version": brokers.version, "shortened": shortened, "shift": str(run.shift)})
     suspected.bench.budget.confirm(side_by_side=True)
     try:
+        runner = run.trial_runner(
+            test.in_short_rounds(),
+            [suspected.own, run.twin(test, suspected.own, brokers)],
+            on_progress=suspected.on_progress,
+            allocation=suspected.bench.runner.allocation,
+        )
+        runner.is_precise = suspected.bench.judging.is_precise
         yield FurtherTrials(
-            runner=run.trial_runner(
-                test.in_short_rounds(),
-                [suspected.own, run.twin(test, suspected.own, brokers)],
-                on_progress=suspected.on_progress,
-                allocation=suspected.bench.runner.allocation,
-            ),
+            runner=runner,
             label=_LABEL,
             brokers=_baseline_brokers(suspected, brokers, are_own=False),
             note=note,

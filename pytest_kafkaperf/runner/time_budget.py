@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -97,10 +96,17 @@ class PerfTestBudget:
         self._pace = self._side_by_side if side_by_side else self._alone
 
     def limited(self, turns: Iterable[_T]) -> Iterator[_T]:
-        """Yield a trial's turns, one per planned round, as long as they can finish before the deadline."""
-        for turn in itertools.islice(turns, self._planned):
+        """Yield a trial's turns, one per planned round, as long as they can finish before the deadline.
+
+        If all declared rounds are planned, further turns must leave enough time for the later tests.
+        """
+        is_cut = self._planned < self._test.scenario.rounds
+        for number, turn in enumerate(turns):
+            if is_cut and number >= self._planned:
+                return
+            latest_s = self._run.deadline_s if number < self._planned else self._latest_s
             began_s = self._run.clock()
-            if began_s + self._pace.round_s > self._run.deadline_s:
+            if began_s + self._pace.round_s > latest_s:
                 return
             yield turn
             self._pace.round_s = max(self._pace.round_s, self._run.clock() - began_s)

@@ -16,6 +16,7 @@ from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.load.allocation import WorkerAllocation, decided, undecidable
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.runner.result import Trial
+from pytest_kafkaperf.runner.round_length import MOST_PAIRS
 from pytest_kafkaperf.runner.rounds.loads import probe_load
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.rounds.side_rounds import PROBE_SEEDS, OnProgress, SideRounds, rounds, running
@@ -61,6 +62,8 @@ class TrialRunner:
         self._gap_s = gap_s
         self.quick: bool | None = None
         """True to use brokers with only the JVM's quick compiler; None to leave the compilers as they are."""
+        self.is_precise: Callable[[Trial], bool] = lambda _: True
+        """Returns True if a side-by-side trial needs no further rounds (see `MOST_PAIRS`)."""
         self._on_progress = on_progress
         self._stopwatch = stopwatch or Stopwatch()
         self._trials = 0
@@ -81,8 +84,9 @@ class TrialRunner:
         """Run one trial: warm up cold brokers, then run the scenario's rounds, or as many as the time budget allows.
 
         Before the first trial, a short load determines the number of workers that the scenario requires. The trial
-        stops early if `suffices` returns True for the rounds of the first side. With `short`, the warm-up is so short
-        that brokers stay cold.
+        stops early if `suffices` returns True for the rounds of the first side. Side by side, it continues beyond the
+        scenario's rounds while it is not precise (see `MOST_PAIRS`). With `short`, the warm-up is so short that brokers
+        stay cold.
         """
         if self.quick is not None and any(side.side.quick is (not self.quick) for side in self._sides):
             failed = self._restarted()
@@ -97,12 +101,13 @@ class TrialRunner:
                 with self._stopwatch.measure(Span.PROBE):
                     self.allocation, lost[self._sides[0]] = self._probed(f"{label} sizing".strip())
             with running(sides, self.allocation, label=label) as workers:
+                began_s = time.monotonic()
                 with self._stopwatch.measure(Span.WARM_UP):
                     found = warm_up(sides, workers, most_s=self._warm_up_s, short=short)
                 warmed = dict(zip(sides, found, strict=True))
                 for side in sides:
                     lost[side] += warmed[side].lost
-                turns = [number % len(sides) for number in range(sides[0].scenario.rounds)]
+                turns = self._turns(warm_up_s=time.monotonic() - began_s)
                 for _ in rounds(sides, workers, turns if budget is None else budget.limited(turns)):
                     if suffices(self._sides[0].rounds):  # all rounds so far are kept
                         break
@@ -120,6 +125,21 @@ class TrialRunner:
             problems=tuple(problems),
             warm_ups=tuple(warmed[side] for side in self._sides),
         )
+
+    def _turns(self, *, warm_up_s: float) -> Iterator[int]:
+        """Yield the index of the side that goes first in each of the trial's rounds (see `MOST_PAIRS`)."""
+        ends_s = time.monotonic() + warm_up_s
+        yield from (number % len(self._sides) for number in range(self.rounds))
+        while len(self._sides) > 1 and time.monotonic() < ends_s and not self._is_complete():
+            yield from (0, 1)  # as often the one side first as the other
+
+    def _is_complete(self) -> bool:
+        """Return True if a side-by-side trial needs no further rounds."""
+        ours, other = (tuple(side.rounds) for side in self._sides)
+        if len(ours) + 2 > MOST_PAIRS:
+            return True
+        problems = (*_problems(ours, other_side=False), *_problems(other, other_side=True))
+        return self.is_precise(Trial(created=now(), rounds=ours, other_side=other, problems=problems))
 
     def measure_fresh(self, budget: PerfTestBudget | None = None, label: str = "") -> Trial:
         """Run a trial on restarted brokers; brokers on all sides restart at the same time.

@@ -164,6 +164,18 @@ def look(differences: Sequence[Difference], *, tolerance: float, alpha: float, f
     )
 
 
+def is_precise(one: Difference, *, tolerance: float, alpha: float) -> bool:
+    """Return True if two trials with the noise of this one would probably rule out a change that does not exist.
+
+    Their mean may then be worse by one standard error. A trial without known noise counts as precise.
+    """
+    if one.variance is None:
+        return True
+    error = math.sqrt(_EXPECTED * one.variance / FEWEST_TRIALS)
+    typical = Difference(error, one.variance, one.freedom)
+    return look([typical] * FEWEST_TRIALS, tolerance=tolerance, alpha=alpha).decision == "equal"
+
+
 def further_trials(seen: Look, *, alpha: float) -> int:
     """Estimate how many further trials an open decision needs if their mean and their noise stay the same.
 

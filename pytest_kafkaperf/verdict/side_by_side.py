@@ -16,13 +16,23 @@ from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.notices import Notice
 from pytest_kafkaperf.core.units import counted, format_percent, format_ratio
 from pytest_kafkaperf.scenarios.threshold import Extreme, Relative, Threshold
+from pytest_kafkaperf.verdict import sequential
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.days import compare, level_of_other_side
 from pytest_kafkaperf.verdict.detectable import POWER, detectable_change
 from pytest_kafkaperf.verdict.limits import MET, ComparedRounds, ThresholdResult, result_of, rounds_of
 from pytest_kafkaperf.verdict.outcome import Finding, Verdict
 from pytest_kafkaperf.verdict.regression import AgainstStored
-from pytest_kafkaperf.verdict.scale import NOTHING, Incomparable, Measured, change_of, difference, exceeds, flaw_of
+from pytest_kafkaperf.verdict.scale import (
+    NOTHING,
+    Difference,
+    Incomparable,
+    Measured,
+    change_of,
+    difference,
+    exceeds,
+    flaw_of,
+)
 from pytest_kafkaperf.verdict.sequential import MARGIN, Look, detectable, look, usable
 from pytest_kafkaperf.verdict.slower_machine import BaselineBrokers, finding_without_kafka
 
@@ -113,6 +123,19 @@ def _finding(threshold: Threshold, trials: Sequence[Measured], evidence: _Eviden
     if evidence.last is None:
         return Finding.of(Verdict.INCONCLUSIVE, evidence.flaw or "no trial ran")
     return _judge_look(threshold.relative, threshold.metric, evidence.last, left_out=evidence.flaw)
+
+
+def is_precise(thresholds: Sequence[Threshold], trial: Measured, alpha: float) -> bool:
+    """Return True if further pairs of rounds in this trial would not save further trials; see `sequential.is_precise`.
+
+    Metrics that cannot be compared in this trial do not count. `alpha` is the significance level of each threshold.
+    """
+    compared = ((one.relative, difference(one.metric, trial)) for one in thresholds)
+    return all(
+        sequential.is_precise(found, tolerance=relative.log_tolerance, alpha=alpha)
+        for relative, found in compared
+        if relative is not None and isinstance(found, Difference)
+    )
 
 
 def _missing_value(subject: Metric, trials: Sequence[Measured], *, some_may_lack_it: bool) -> str | None:

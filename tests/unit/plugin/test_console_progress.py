@@ -55,6 +55,11 @@ def test_what_is_not_known_is_left_out() -> None:
     )
 
 
+def test_a_round_beyond_the_declared_ones_has_a_number_only() -> None:
+    """How many there will be depends on their noise."""
+    assert text(200, number=6).startswith("test_orders_ingest  round 6  measuring 3.1 s / 10 s  7 s left  51.2k")
+
+
 def test_a_further_trial_is_named() -> None:
     """A suspected regression is re-tested, and who waits wonders why."""
     assert "test_orders_ingest  re-test, trial 2  round 1/5" in text(200, trial="re-test, trial 2", number=1)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
+from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.evidence import Judging
 from pytest_kafkaperf.runner.perftest import read_perftest
@@ -87,6 +90,37 @@ def test_without_another_side_only_absolute_thresholds_are_judged(ungated: Ungat
     assert outcomes() == (measured, [measured, Verdict.PASSED, measured])
     assert outcomes(errors=1.0) == (Verdict.VIOLATED, [measured, Verdict.VIOLATED, measured])
     assert outcomes(**{RATE: float("nan")})[0] is Verdict.INVALID
+
+
+NOISY = (1.0, 1.3, 0.8, 1.2)
+QUIET = (1.0, 1.01, 0.99, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "ours", "options", "precise"),
+    [
+        (f"{RATE} >= baseline - 10%", QUIET, {}, True),
+        (f"{RATE} >= baseline - 10%", NOISY, {}, False),
+        (f"{RATE} >= baseline - 95%", NOISY, {}, True),
+        (f"{RATE} >= 0.1", NOISY, {}, True),
+        ("broker.cpu_per_record <= baseline + 10%", NOISY, {}, True),
+        (f"{RATE} >= baseline - 10%", NOISY, {"rounds": 4}, True),
+    ],
+    ids=["quiet", "noisy", "wide", "absolute", "without readings", "command line"],
+)
+def test_noisy_pairs_are_imprecise_if_a_threshold_compares_them(
+    threshold: str, ours: tuple[float, ...], options: dict[str, int], *, precise: bool
+) -> None:
+    """Further rounds help the comparison alone, and the user's own number of rounds is kept."""
+    settings = read_settings(options, {}, invocation_folder=Path(), root=Path())
+    marks = [pytest.mark.kafka_threshold(threshold).mark]
+    perftest = read_perftest("a.py::test", marks, {}, settings, folder=Path())
+    own, other = (tuple(Round(metrics={RATE: level, **NO_FAULTS}) for level in levels) for levels in (ours, (1.0,) * 4))
+    measured = Trial(created="2026-01-01T00:00:00+00:00", rounds=own, other_side=other)
+    judging = Judging(perftest, BaselineRounds(), settings)
+    assert judging.is_precise(measured) is precise
+    too_slow = Problem.of(ClusterError("the brokers are gone"))
+    assert judging.is_precise(dataclasses.replace(measured, problems=(too_slow,)))
 
 
 def test_a_suspected_regression_is_judged_by_what_re_tested_it() -> None:

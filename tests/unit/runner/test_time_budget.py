@@ -167,6 +167,20 @@ def test_planned_rounds_that_are_longer_than_declared_run_until_the_deadline() -
     assert run([perftest, perftest], left_s=146, round_s=[40, 40])[0] == [3, 0]
 
 
+LEAST_S = SETUP_S + 3 * 7.3
+
+
+@pytest.mark.parametrize(("left_s", "rounds"), [(math.inf, 12), (LEAST_S + 8 * 7.3 + 0.001, 8), (2 * LEAST_S, 3)])
+def test_rounds_beyond_the_declared_ones_leave_later_tests_their_time(left_s: float, rounds: int) -> None:
+    """A noisy side-by-side trial asks for them. If not even the declared ones fit, there are none."""
+    clock, ran = Clock(), 0
+    budget = budget_of(perftest_of(rounds=4), perftest_of(rounds=4), left_s=left_s, clock=clock)
+    for _ in budget.limited(range(12)):
+        clock.now_s += 7.3
+        ran += 1
+    assert ran == rounds
+
+
 def test_what_does_not_fit_says_what_it_takes_and_what_was_left() -> None:
     """A test that cannot be decided starts no cluster."""
     refused = budget_of(perftest_of(), left_s=20).obstacle

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner import trial as trial_runs
+from pytest_kafkaperf.runner.round_length import MOST_PAIRS
+from pytest_kafkaperf.runner.rounds.loads import Phase
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.rounds.side_rounds import Workers
 from pytest_kafkaperf.runner.trial import TrialRunner
@@ -41,6 +45,56 @@ def test_each_side_is_the_first_in_every_other_trial_and_rounds_go_forth_and_bac
         assert len(each.rounds) == len(each.other_side or ()) == ROUNDS
     assert found[2].rounds == tuple(ours.rounds)
     assert found[2].other_side == tuple(theirs.rounds)
+
+
+class Clocked(Scripted):
+    """A side on a clock that all sides share: each slice and each round takes some time."""
+
+    now_s = 0.0
+    slice_s = 0.0
+
+    def warm_up_slice(self, workers: Workers, load: Scenario, phase: Phase) -> Round:
+        Clocked.now_s += Clocked.slice_s
+        return super().warm_up_slice(workers, load, phase)
+
+    def measure(self, workers: Workers) -> Round:
+        Clocked.now_s += 1.0
+        return super().measure(workers)
+
+
+@pytest.mark.parametrize(
+    ("slice_s", "enough", "pairs"),
+    [
+        pytest.param(60.0, 100, MOST_PAIRS, id="until the most"),
+        pytest.param(60.0, ROUNDS + 2, ROUNDS + 2, id="until precise"),
+        pytest.param(60.0, ROUNDS, ROUNDS, id="precise at once"),
+        pytest.param(9.0 / (2 * IDLE_SLICES), 100, ROUNDS + 2, id="as long as the warm-up"),
+        pytest.param(7.0 / (2 * IDLE_SLICES), 100, ROUNDS, id="after a short warm-up"),
+        pytest.param(0.0, 100, ROUNDS, id="without a warm-up"),
+    ],
+)
+def test_noisy_rounds_go_on_if_another_trial_would_warm_up_for_longer(
+    monkeypatch: pytest.MonkeyPatch, slice_s: float, enough: int, pairs: int
+) -> None:
+    """Four rounds on both sides take 8 s. Each side goes first equally often."""
+    log: list[str] = []
+    ours, theirs = Clocked("A", log, cold=True), Clocked("B", log)
+    monkeypatch.setattr(Clocked, "slice_s", slice_s)
+    monkeypatch.setattr(trial_runs, "time", SimpleNamespace(monotonic=lambda: Clocked.now_s))
+    runner = runner_of(ours, theirs, warm_up_s=math.inf)
+    runner.is_precise = lambda trial: len(trial.rounds) >= enough and len(trial.other_side or ()) >= enough
+    found = runner.measure(time_budget_of(ROUNDS))
+    assert len(found.rounds) == len(found.other_side or ()) == pairs
+    assert log[-2 * pairs :] == ["A", "B", "B", "A"] * (pairs // 2)
+
+
+def test_a_trial_of_one_side_has_the_declared_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is judged on its median, not on pairs."""
+    monkeypatch.setattr(Clocked, "slice_s", 60.0)
+    monkeypatch.setattr(trial_runs, "time", SimpleNamespace(monotonic=lambda: Clocked.now_s))
+    runner = runner_of(Clocked("A", [], cold=True), warm_up_s=math.inf)
+    runner.is_precise = lambda _: False
+    assert len(runner.measure(time_budget_of(ROUNDS)).rounds) == ROUNDS
 
 
 @pytest.mark.parametrize("gap_s", [0.0, 90.0])

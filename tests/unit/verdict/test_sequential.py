@@ -24,6 +24,7 @@ from pytest_kafkaperf.verdict.sequential import (
     detectable,
     differences_of,
     further_trials,
+    is_precise,
     look,
     passing_tolerance,
 )
@@ -250,7 +251,29 @@ def test_a_trial_with_a_single_pair_of_rounds_does_not_hide_what_the_others_pred
     assert third.deviation == approx(math.sqrt((trust * 1.5 * 0.01 + squares) / (trust + 2)))
 
 
-# The number of further trials
+# The number of rounds and of further trials
+
+
+@pytest.mark.parametrize("tolerance", [0.03, 0.1])
+@pytest.mark.parametrize("freedom", [FREEDOM, 11])
+def test_a_trial_is_precise_if_two_such_trials_rule_a_change_out(tolerance: float, freedom: int) -> None:
+    """Unless both are worse by more than one standard error."""
+
+    def precise(deviation: float) -> bool:
+        return is_precise(Difference(9.0, deviation**2, freedom), tolerance=tolerance, alpha=ALPHA)
+
+    found = [precise(deviation / 1000) for deviation in range(1, 100)]
+    most = found.index(False) / 1000
+    assert found == sorted(found, reverse=True)
+    error = math.sqrt(1.5 / 2) * most
+    worse, far_worse = ([Difference(times * error, most**2, freedom)] * 2 for times in (0.99, 2))
+    assert look(worse, tolerance=tolerance, alpha=ALPHA).decision == "equal"
+    assert look(far_worse, tolerance=tolerance, alpha=ALPHA).decision == "open"
+
+
+def test_a_trial_of_one_pair_is_not_extended() -> None:
+    """It shows no noise, and its round is as long as the user said."""
+    assert is_precise(Difference(0.0), tolerance=0.03, alpha=ALPHA)
 
 
 @pytest.mark.parametrize("mean", [0.0, 0.02, 0.2, -0.3])
