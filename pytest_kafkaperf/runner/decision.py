@@ -81,6 +81,8 @@ class FurtherTrials:
     """A method for running further trials after the first one."""
 
     runner: TrialRunner
+    restarts: int | None = None
+    """Number of trials before which brokers restart; None if they restart before each trial."""
     label: str = "trial"
     """Label for its trials in the progress display."""
     brokers: BaselineBrokers | None = None
@@ -187,7 +189,7 @@ def _is_open(bench: Bench, trials: Sequence[Trial], judgement: Judgement) -> boo
 
 
 def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> Trial:
-    """Run one more trial on restarted brokers.
+    """Run one more trial, on restarted brokers unless they have restarted often enough (`FurtherTrials.restarts`).
 
     Raises:
         OutOfTimeError: there is no time for the trial, or the deadline cut it short.
@@ -198,7 +200,8 @@ def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> T
     refusal = bench.budget.refuses_trial(declared)
     if refusal is not None:
         raise OutOfTimeError(refusal)
-    trial = way.runner.measure_fresh(bench.budget, f"{way.label} {len(trials) + 1}")
+    restart = way.restarts is None or len(trials) <= way.restarts
+    trial = way.runner.measure_fresh(bench.budget, f"{way.label} {len(trials) + 1}", restart=restart)
     if len(trial.rounds) < declared and not trial.problems and not trial.lost_records:
         raise OutOfTimeError(Notice(Remark.TRIAL_BROKEN_OFF))
     if trial.other_failed and way.brokers is not None:

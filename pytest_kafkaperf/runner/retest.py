@@ -83,10 +83,15 @@ def is_unchanged(spec: ClusterSpec, before: Mapping[str, str], own: Cluster) -> 
 
 @contextlib.contextmanager
 def _on_unchanged_brokers(suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
-    """Run new trials on the test's own brokers, which are the same as the baseline's."""
+    """Run new trials on the test's own brokers, which are the same as the baseline's.
+
+    One restart shows whether the slowdown came from the brokers' last start. The second trial only shows whether it
+    lasts, so that another restart and its warm-up would be a waste of time.
+    """
     suspected.bench.budget.confirm(side_by_side=False)
     yield FurtherTrials(
         runner=suspected.bench.runner,
+        restarts=1,
         label=_LABEL,
         brokers=_baseline_brokers(suspected, suspected.cluster, are_own=True),
         note=Notice(Remark.RETESTED_ON_UNCHANGED_BROKERS, {"version": suspected.cluster.version}),

@@ -141,8 +141,8 @@ class TrialRunner:
         problems = (*_problems(ours, other_side=False), *_problems(other, other_side=True))
         return self.is_precise(Trial(created=now(), rounds=ours, other_side=other, problems=problems))
 
-    def measure_fresh(self, budget: PerfTestBudget | None = None, label: str = "") -> Trial:
-        """Run a trial on restarted brokers; brokers on all sides restart at the same time.
+    def measure_fresh(self, budget: PerfTestBudget | None = None, label: str = "", *, restart: bool = True) -> Trial:
+        """Run a further trial, by default on restarted brokers; brokers on all sides restart at the same time.
 
         A configured pause comes first, which prevents a longer disturbance from affecting all trials.
         """
@@ -151,7 +151,8 @@ class TrialRunner:
                 waiting = Progress(phase="waiting", elapsed_s=0.0, acknowledged=0)
                 self._on_progress(label, 1, waiting)  # raises if the test is interrupted
                 time.sleep(self._gap_s / steps)
-        return self._restarted() or self.measure(budget, label)
+        failed = self._restarted() if restart else None
+        return failed or self.measure(budget, label)
 
     def _restarted(self) -> Trial | None:
         """Restart all sides at the same time; return a trial without rounds if that fails."""

@@ -228,6 +228,29 @@ def test_a_fresh_trial_that_was_broken_off_counts_if_records_were_lost() -> None
     assert ([len(trial.rounds) for trial in ran.trials], ran.judgement) == ([ROUNDS, 1], violated)
 
 
+@pytest.mark.parametrize(("restarts", "before"), [(None, [2, 3, 4]), (1, [2]), (0, [])])
+def test_brokers_restart_before_as_many_trials_as_the_re_test_says(restarts: int | None, before: list[int]) -> None:
+    """Another restart would cost a minute, and show nothing new."""
+    ran: list[int] = []
+    restarted: list[int] = []
+
+    class Restarted(Scripted):
+        def restart(self, *, quick: bool | None = None) -> None:
+            del quick
+            restarted.append(len(ran) + 1)
+
+    def judge(trials: Sequence[Trial]) -> Judgement:
+        ran[:] = range(len(trials))
+        return PASSED if len(trials) > 3 else UNSETTLED
+
+    @contextlib.contextmanager
+    def again(suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
+        yield FurtherTrials(runner=suspected.bench.runner, restarts=restarts)
+
+    decision = retested(runner_of(Restarted("A", [])), ScriptedJudging(judge), again)
+    assert (len(decision.trials), restarted) == (4, before)
+
+
 def test_baseline_brokers_that_break_off_leave_a_suspected_regression_to_fresh_trials() -> None:
     """Nobody asked for them, so their end is no failure of the test."""
     judging = ScriptedJudging(lambda trials: UNSETTLED if len(trials) < 3 else PASSED)
