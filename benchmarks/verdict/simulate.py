@@ -1,6 +1,6 @@
 """Errors of the rules on simulated noise, and what they find: `python benchmarks/verdict/simulate.py`.
 
-It writes the tables of `benchmarks/simulations.md` and their plot again, in less than 3 minutes. The random draws
+It writes the tables of `benchmarks/simulations.md` and their plot again, in about 5 minutes. The random draws
 are the same in every run.
 
 - Against a stored baseline: log-normal noise of days, trials and rounds, of which the trials of a day share the
