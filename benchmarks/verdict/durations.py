@@ -18,10 +18,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -29,11 +26,11 @@ from pathlib import Path
 from typing import Any
 
 from starts import boot, neighbour
+from whole_runs import git, pytest_report
 
 RUNS = Path(__file__).resolve().with_name("durations.jsonl")
 VERSION, OTHER_VERSION = "4.4.0", "4.2.0"
 _FASTER = 2
-_TIMEOUT_S = 3600
 _TEST = """
 import pytest
 
@@ -90,7 +87,7 @@ def _run(situation: str, folder: Path) -> dict[str, Any]:
         _prepare(name, project)
     began_s = time.monotonic()
     with neighbour() if with_neighbour else contextlib.nullcontext():
-        report = _pytest(project, *_ARGUMENTS.get(name, ()))
+        report = pytest_report(project, *_ARGUMENTS.get(name, ()))
     tests = report["tests"]
     spans = Counter[str]()
     for test in tests:
@@ -112,13 +109,13 @@ def _prepare(name: str, project: Path) -> None:
     (project / "tests/test_load.py").write_text(_TESTS[name], encoding="utf-8")
     (project / "pytest.ini").write_text("[pytest]\nkafka_cluster = local\n", encoding="utf-8")
     if name.startswith("revision"):
-        _git(project, "init", "--quiet")
+        git(project, "init", "--quiet")
         for number in (1, 2):
             (project / "NOTES").write_text(f"{number}\n", encoding="utf-8")
-            _git(project, "add", "--all")
-            _git(project, "commit", "--quiet", f"--message=Change number {number}")
+            git(project, "add", "--all")
+            git(project, "commit", "--quiet", f"--message=Change number {number}")
     if name in ("screened", "suspected"):
-        _pytest(project, "--kafka-update-baselines", "--kafka-calibrate=3")
+        pytest_report(project, "--kafka-update-baselines", "--kafka-calibrate=3")
     if name == "suspected":
         for file in (project / "kafka-baselines").rglob("*.json"):
             baseline = json.loads(file.read_text(encoding="utf-8"))
@@ -126,31 +123,6 @@ def _prepare(name: str, project: Path) -> None:
                 for one in trial["rounds"]:
                     one["produce.latency.p50"] /= _FASTER
             file.write_text(json.dumps(baseline), encoding="utf-8")
-
-
-def _pytest(project: Path, *arguments: str) -> dict[str, Any]:
-    report = project / "report.json"
-    report.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--kafka-report=json:{report}"]
-    done = subprocess.run(  # noqa: S603 - pytest, on the tests above
-        [*command, *arguments],
-        cwd=project,
-        env=dict(os.environ),
-        timeout=_TIMEOUT_S,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if not report.exists():
-        raise SystemExit(done.stdout + done.stderr)
-    found: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
-    return found
-
-
-def _git(folder: Path, *words: str) -> None:
-    identity = ["-c", "user.name=Benchmark", "-c", "user.email=benchmark@example.com"]
-    command = ["git", "-C", str(folder), *identity, *words]
-    subprocess.run(command, check=True, capture_output=True)  # noqa: S603 - fixed arguments
 
 
 def _recorded() -> dict[str, list[dict[str, Any]]]:

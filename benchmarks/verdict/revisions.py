@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from starts import boot
+from whole_runs import git
 
 HERE = Path(__file__).resolve().parent
 RUNS = HERE / "revisions.jsonl"
@@ -59,7 +60,7 @@ def main() -> None:
 def _history(repository: Path) -> list[str]:
     """Make the commits, and return their hashes."""
     shutil.copytree(HERE / "service", repository, ignore=shutil.ignore_patterns("__pycache__"))
-    _git(repository, "init", "--quiet")
+    git(repository, "init", "--quiet")
     work = repository / "orders/work.py"
     commits = []
     for number in range(COMMITS):
@@ -69,16 +70,16 @@ def _history(repository: Path) -> list[str]:
         elif number == WAIT:
             work.write_text(text.replace("DELAY_S = 0.0", "DELAY_S = 0.02"), encoding="utf-8")
         (repository / "NOTES").write_text(f"{number}\n", encoding="utf-8")
-        _git(repository, "add", "--all")
-        _git(repository, "commit", "--quiet", f"--message=Change number {number}")
-        commits.append(_git(repository, "rev-parse", "HEAD"))
+        git(repository, "add", "--all")
+        git(repository, "commit", "--quiet", f"--message=Change number {number}")
+        commits.append(git(repository, "rev-parse", "HEAD"))
     return commits
 
 
 def _run(phase: str, number: int, repository: Path, commits: list[str]) -> dict[str, object]:
     unchanged = [each for each in range(1, COMMITS) if each not in (WORK, WAIT)]
     chosen = {"work": WORK, "wait": WAIT}.get(phase, unchanged[number % len(unchanged)])
-    _git(repository, "checkout", "--quiet", "--force", commits[COMMITS - 1 if phase == "bisect" else chosen])
+    git(repository, "checkout", "--quiet", "--force", commits[COMMITS - 1 if phase == "bisect" else chosen])
     environment, began_s = dict(os.environ), time.monotonic()
     if phase == "bisect":
         command = [str(Path(sys.executable).with_name("kafkaperf")), "bisect", f"{commits[WORK]}..{commits[-1]}"]
@@ -134,13 +135,6 @@ def _ran(command: list[str], folder: Path, environment: dict[str, str]) -> subpr
     return subprocess.run(  # noqa: S603 - pytest, and the command kafkaperf
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
     )
-
-
-def _git(folder: Path, *words: str) -> str:
-    identity = ["-c", "user.name=Benchmark", "-c", "user.email=benchmark@example.com"]
-    command = ["git", "-C", str(folder), *identity, *words]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - fixed arguments
-    return done.stdout.strip()
 
 
 def _recorded() -> list[dict[str, Any]]:

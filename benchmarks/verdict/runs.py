@@ -22,9 +22,7 @@ import argparse
 import contextlib
 import datetime
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -33,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from starts import boot, burn_jar, neighbour, values
+from whole_runs import pytest_report
 
 from pytest_kafkaperf.core.environment import default_environment_key
 from pytest_kafkaperf.core.units import format_ratio
@@ -42,7 +41,6 @@ PROJECT, BASELINES, RUNS = HERE / "project", HERE / "baselines", HERE / "runs.js
 MANY = HERE / "many"
 _BUILD = Path(tempfile.gettempdir(), "kafkaperf-burn")
 """Always the same: the options of Java are part of the fingerprint."""
-_TIMEOUT_S = 3600
 _EQUAL = ["--kafka-compare-config=burn.us=0", "--kafka-compare-config=wait.us=0"]
 _LIVE_BASELINE = ["--kafka-compare=local", *_EQUAL, "--kafka-quick-compiler", "-okafka_log_dirs=/dev/shm"]
 _SLOWER = {
@@ -97,25 +95,11 @@ def _run(phase: str, number: int) -> None:
 
 
 def _pytest(project: Path, *arguments: str, **environment: str) -> dict[str, Any]:
-    """Run pytest and return its JSON report."""
+    """Run pytest on brokers that `Burn.java` can slow down, and return its JSON report."""
     _BUILD.mkdir(exist_ok=True)
     agent = f"-javaagent:{burn_jar(_BUILD)}"
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder, "report.json")
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--kafka-cluster=local"]
-        done = subprocess.run(  # noqa: S603 - pytest, on this project's own tests
-            [*command, f"--rootdir={project}", f"--kafka-report=json:{report}", *arguments],
-            cwd=project,
-            env={**os.environ, "JDK_JAVA_OPTIONS": agent, **environment},
-            timeout=_TIMEOUT_S,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if not report.exists():
-            raise SystemExit(done.stdout + done.stderr)
-        found: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
-        return found
+    options = ("--kafka-cluster=local", f"--rootdir={project}", *arguments)
+    return pytest_report(project, *options, **{"JDK_JAVA_OPTIONS": agent, **environment})
 
 
 def _kept(test: dict[str, Any]) -> dict[str, Any]:

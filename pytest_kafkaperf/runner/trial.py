@@ -1,4 +1,4 @@
-"""Runs a test's trials on one side or alternately on two; brokers restart and warm up for each trial."""
+"""Runs a test's trials on one side or alternately on two; brokers usually restart and warm up for each trial."""
 
 from __future__ import annotations
 
