@@ -28,7 +28,7 @@ from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds, running
 from pytest_kafkaperf.scenarios.scenario import Scenario
-from pytest_kafkaperf.verdict.sequential import student_quantile
+from pytest_kafkaperf.verdict.student import student_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -6,6 +6,8 @@
 - Verdicts: the rule of `verdict.sequential` on the trials in their order, from each trial on, until it decides;
   blocks overlap, so the interval is that of as many independent blocks as fit into the trials.
 - Power: the same with equal sides, if each trial were worse by a constant.
+- Verdicts after one trial, over all trials with equal sides: how many would pass, and how many would also pass if they
+  were worse by the target, so that a single trial would hide the change.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from starts import METRICS, STARTS
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.units import format_percent, format_ratio
 from pytest_kafkaperf.verdict.scale import Difference, Measured, change_of, difference, logs
-from pytest_kafkaperf.verdict.sequential import MOST_TRIALS, Look, look, student_quantile
+from pytest_kafkaperf.verdict.sequential import MARGIN, MOST_TRIALS, Look, look
+from pytest_kafkaperf.verdict.student import student_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,10 +65,20 @@ def main() -> None:
     print(f"\n| trials of | metric | trials | {' | '.join(f'{ratio:+.0%}' for ratio in _CHANGES)} |")
     print(f"|---|---|--:|{'--:|' * len(_CHANGES)}")
     for arm, trials in sorted(arms.items()):
-        equal = "none" in arm or arm.startswith("equal")
         for metric in METRICS:
-            if equal and metric in trials[0]["rounds"][0] and len(trials) >= MOST_TRIALS // 2:
+            if _is_equal(arm) and metric in trials[0]["rounds"][0] and len(trials) >= MOST_TRIALS // 2:
                 print(f"| {arm} | {metric} | {len(trials)} | {' | '.join(_power(metric, trials))} |")
+    print("\n| metric | trials | a tolerance of 3% passes | a tolerance of 10% passes | a change is hidden |")
+    print("|---|--:|--:|--:|--:|")
+    for metric in METRICS:
+        loads = [arm for arm in arms if _is_equal(arm) and not (metric == "produce.throughput" and "paced" in arm)]
+        equal_sides = [trial for arm in loads for trial in arms[arm] if metric in trial["rounds"][0]]
+        if found := _differences(metric, equal_sides):
+            print(f"| {metric} | {len(found)} | {' | '.join(_after_one(found))} |")
+
+
+def _is_equal(arm: str) -> bool:
+    return "none" in arm or arm.startswith("equal")
 
 
 def _arms(starts: Path, runs: Path) -> dict[str, list[dict[str, Any]]]:
@@ -152,6 +165,16 @@ def _power(metric: str, trials: Sequence[dict[str, Any]]) -> list[str]:
         looks = _replayed([dataclasses.replace(one, value=one.value + change) for one in unchanged])
         found = sum(one.decision == "regressed" for one in looks) / len(looks)
         cells.append(f"{share(found, _independent(looks))}, {statistics.median(_seconds(looks, trials)):.0f} s")
+    return cells
+
+
+def _after_one(differences: Sequence[Difference]) -> list[str]:
+    """Return the share that one trial clears, for both tolerances, and clears although it is worse by the target."""
+    cells = []
+    for tolerance, worse in ((TOLERANCE, 0.0), (-math.log(1 - 0.10), 0.0), (TOLERANCE, TOLERANCE + MARGIN)):
+        moved = [dataclasses.replace(one, value=one.value + worse) for one in differences]
+        passed = sum(look([one], tolerance=tolerance, alpha=ALPHA).decision == "equal" for one in moved)
+        cells.append(share(passed / len(moved), len(moved)))
     return cells
 
 

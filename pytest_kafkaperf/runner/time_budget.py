@@ -38,8 +38,8 @@ _START_S, _RESTART_S = 5.0, 3.0
 """Typical times to start a cluster's brokers, and to restart them for another trial."""
 _UNKNOWN_LENGTH_S = 5.0
 """Assumed duration of a closed-loop round with a declared number of records."""
-LIKELY_TRIALS = 3
-"""Typical number of side-by-side trials needed for a verdict: usually 2 to 5 if nothing changed, more for p99."""
+LIKELY_TRIALS = 2
+"""Typical number of side-by-side trials needed for a verdict: usually 1 to 4 if nothing changed, more for p99."""
 
 
 class RunBudget:

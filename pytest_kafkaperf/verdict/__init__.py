@@ -8,6 +8,7 @@
 - days: a stored baseline's level and noise, day by day
 - regression: comparisons with a stored baseline
 - sequential: the sequential test for side-by-side trials
+- student: Student's t distribution
 - side_by_side: side-by-side comparisons, with a live baseline or the stored baseline's brokers
 - unchanged_brokers: re-tests if neither Kafka nor its settings have changed since the baseline
 - slower_machine: slowdowns that Kafka is not the cause of

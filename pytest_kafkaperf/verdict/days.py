@@ -26,7 +26,7 @@ from typing import Self
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.scale import NOTHING, Incomparable, Measured, Rounds, flaw_of, has_nothing, logs, no_ratio
-from pytest_kafkaperf.verdict.sequential import student_quantile
+from pytest_kafkaperf.verdict.student import student_quantile
 
 TRIALS = 3
 """Maximum number of new trials for re-testing a suspected regression."""

@@ -19,7 +19,8 @@ from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold
 from pytest_kafkaperf.verdict.baseline_file import MAX_TRIALS
 from pytest_kafkaperf.verdict.days import TRIALS, BaselineLevel, level_of_day
 from pytest_kafkaperf.verdict.scale import Rounds, change_of, exceeds, ratio_of, sign_of
-from pytest_kafkaperf.verdict.sequential import detectable, student_quantile
+from pytest_kafkaperf.verdict.sequential import detectable
+from pytest_kafkaperf.verdict.student import student_quantile
 
 POWER = 0.8
 """Statistical power of the minimum detectable change; 80% is the usual convention."""

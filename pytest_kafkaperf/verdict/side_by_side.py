@@ -166,7 +166,8 @@ def _judge_look(limit: Relative, subject: Metric, last: Look, *, left_out: str |
         return Finding.of(Verdict.IMPROVED, reason)
     if last.decision == "equal":
         target = format_ratio(change_of(subject, limit.log_tolerance + MARGIN))
-        return Finding.of(Verdict.PASSED, f"{reason} rule out a change of {target}")
+        rule = "rules" if last.trials == 1 else "rule"
+        return Finding.of(Verdict.PASSED, f"{reason} {rule} out a change of {target}")
     if last.mean == NOTHING:
         reason = f"{reason}; {subject.name} was 0 in one of them"
     return Finding.of(Verdict.REGRESSED, reason)

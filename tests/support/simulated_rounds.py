@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pytest_kafkaperf.verdict.days import LEVEL, TRIALS, BaselineLevel, median_variance_ratio
 from pytest_kafkaperf.verdict.detectable import detectable_shift
 from pytest_kafkaperf.verdict.regression import ALPHA
-from pytest_kafkaperf.verdict.sequential import student_quantile
+from pytest_kafkaperf.verdict.student import student_quantile
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

@@ -31,8 +31,8 @@ SETUP_S = 1.0 + BROKER_WARMUP_S
 ROUND_SETUP_S = 0.3
 TRIAL_SIDE_BY_SIDE_S = SETUP_S + BROKER_WARMUP_S + 4 * 2 * (ROUND_SETUP_S + 1.3)
 """A warm-up and four short rounds on each side."""
-SIDE_BY_SIDE_S = 3 * TRIAL_SIDE_BY_SIDE_S + 2 * 3
-"""Three trials and two restarts."""
+SIDE_BY_SIDE_S = 2 * TRIAL_SIDE_BY_SIDE_S + 3
+"""Two trials and a restart."""
 
 
 class Clock:
@@ -271,7 +271,7 @@ def test_what_was_left_out_is_told() -> None:
 
 
 def test_a_later_test_with_a_live_baseline_keeps_the_time_of_its_usual_trials() -> None:
-    """Six, of four short rounds on each side, whatever the rounds are declared as: here half of the time for both."""
+    """Two, of four short rounds on each side, whatever the rounds are declared as: here half of the time for both."""
     perftest, side_by_side = perftest_of(rounds=9), perftest_of(compare="local:4.0.0")
     least_s = SETUP_S + 3 * 7.3 + SETUP_S + BROKER_WARMUP_S + 3 * 2 * (ROUND_SETUP_S + 1.3)
     usual_s = SETUP_S + 9 * 7.3 + SIDE_BY_SIDE_S
@@ -307,7 +307,7 @@ def test_rounds_with_a_live_baseline_are_those_that_run() -> None:
     assert as_run(perftest_of(duration="60 s")).scenario.duration == 60
 
 
-RETEST_S = 3 * (2 * SETUP_S + 4 * 2 * (ROUND_SETUP_S + 1.3) + 3)
+RETEST_S = 2 * (2 * SETUP_S + 4 * 2 * (ROUND_SETUP_S + 1.3) + 3)
 RETEST = f"about {math.ceil(RETEST_S / 60)} min"
 
 
@@ -352,9 +352,9 @@ def test_the_estimate_knows_what_has_to_warm_up(
 
 
 def test_the_time_left_follows_the_trials_so_far() -> None:
-    """Three trials are usual; a machine on which one takes twice as long takes as long for the others."""
+    """Two trials are usual; a machine on which one takes twice as long takes as long for the others."""
     live = as_run(perftest_of(compare="local:4.0.0"))
-    assert left_s(live, [40.0]) == pytest.approx(2 * 40)
+    assert left_s(live, [40.0]) == pytest.approx(40)
     assert left_s(live, [40.0, 80.0]) == pytest.approx(40)
     assert left_s(live, [40.0 * trials for trials in range(1, 8)]) == pytest.approx(40)
 
@@ -364,7 +364,7 @@ def test_the_time_left_of_a_retest_follows_its_own_trials() -> None:
     stored, usual_s = perftest_of(LIMIT, rounds=5), SETUP_S + 5 * 7.3
     assert left_s(stored, [usual_s]) == pytest.approx(RETEST_S)
     assert left_s(stored, [2 * usual_s]) == pytest.approx(2 * RETEST_S)
-    assert left_s(stored, [50.0, 100.0]) == pytest.approx(2 * 50)
+    assert left_s(stored, [50.0, 100.0]) == pytest.approx(50)
 
 
 def test_a_watched_group_needs_time_for_its_last_commit() -> None:

@@ -16,7 +16,7 @@ from pytest_kafkaperf.verdict.days import TRIALS, BaselineLevel, Shifts, Varianc
 from pytest_kafkaperf.verdict.detectable import POWER
 from pytest_kafkaperf.verdict.regression import ALPHA, is_cleared
 from pytest_kafkaperf.verdict.scale import Incomparable, Measured, exceeds
-from pytest_kafkaperf.verdict.sequential import student_quantile
+from pytest_kafkaperf.verdict.student import student_quantile
 from tests.support.simulated_rounds import Draw, Setting, achieved_power, drawn, judged_by_rule, of_one_noise
 
 approx: Any = pytest.approx

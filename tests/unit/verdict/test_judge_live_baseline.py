@@ -99,9 +99,16 @@ def test_what_got_better_is_improved() -> None:
     assert judged(trials(1.3, 5)).verdict is Verdict.IMPROVED
 
 
-@pytest.mark.parametrize("factor", [0.1, 1.0, 10.0])
-def test_before_the_first_look_nothing_is_decided(factor: float) -> None:
-    """One trial does not show the noise of restarts, however far it is off."""
+def test_one_trial_whose_rounds_agree_can_clear_a_threshold() -> None:
+    """Only a change so large that no restart could hide it is ruled out."""
+    judgement = judged(trials(1.0, 1))
+    assert (judgement.verdict, judgement.unsettled) == (Verdict.PASSED, False)
+    assert judgement.checks[0].reason == "1 side-by-side trial rules out a change of -16.5%"
+
+
+@pytest.mark.parametrize("factor", [0.1, 0.85, 1.2, 10.0])
+def test_one_trial_never_shows_a_change(factor: float) -> None:
+    """It does not show the noise of restarts, however far it is off."""
     judgement = judged(trials(factor, 1))
     assert (judgement.verdict, judgement.unsettled) == (Verdict.INCONCLUSIVE, True)
     (check,) = judgement.checks

@@ -28,8 +28,8 @@ _KERNEL = differences({"kernel": "6.1.0"}, {"kernel": "6.8.0"})
 _CLIENT = differences({"aiokafka": "0.12"}, {"aiokafka": "0.13"})
 
 
-def rounds(factor: float) -> tuple[Mapping[str, float], ...]:
-    return tuple({RATE: 1e6 * factor * own} for own in NOISE)
+def rounds(factor: float, noise: Sequence[float] = NOISE) -> tuple[Mapping[str, float], ...]:
+    return tuple({RATE: 1e6 * factor * own} for own in noise)
 
 
 BASELINE = BaselineRounds(trials=(rounds(0.99), rounds(1.0), rounds(1.01)))
@@ -41,9 +41,10 @@ def judged(
     changes: Sequence[Change] = (),
     slower_machine: str | None = None,
     threshold: str = LIMIT,
+    noise: Sequence[float] = NOISE,
 ) -> Judgement:
     """Judge a first trial and trials side by side with the rebuilt brokers, each of (own, other) times the baseline."""
-    side_by_side = [Measured(rounds=rounds(own), other_side=rounds(other)) for own, other in pairs]
+    side_by_side = [Measured(rounds=rounds(own, noise), other_side=rounds(other)) for own, other in pairs]
     return judge(
         [parse_threshold(threshold)],
         [Measured(rounds=rounds(first)), *side_by_side],
@@ -162,15 +163,16 @@ def test_one_lucky_trial_does_not_clear_what_another_showed_to_be_slower() -> No
     assert judged(0.7, (0.55, 0.7), (0.69, 0.7), (0.7, 0.7), slower_machine="test_b").verdict is Verdict.PASSED
 
 
-def test_one_trial_leaves_it_open_and_two_equal_ones_clear_it() -> None:
-    """A single one does not show the noise of restarts."""
-    one, two = (judged(0.7, *equal(0.7, number)) for number in (1, 2))
-    assert (one.verdict, one.unsettled) == (Verdict.INCONCLUSIVE, True)
-    assert (two.verdict, two.unsettled) == (Verdict.PASSED, False)
+def test_one_quiet_trial_clears_it_and_an_uncertain_one_leaves_it_open() -> None:
+    """A single one does not show the noise of restarts, which may hide more than these 11%."""
+    quiet, uncertain = judged(0.7, *equal(0.7, 1)), judged(0.7, (0.62, 0.7))
+    assert (quiet.verdict, quiet.unsettled) == (Verdict.PASSED, False)
+    assert (uncertain.verdict, uncertain.unsettled) == (Verdict.INCONCLUSIVE, True)
 
 
-def test_one_equal_trial_clears_where_the_machine_is_known_to_be_slower() -> None:
-    judgement = judged(0.7, *equal(0.7, 1), slower_machine="test_a.py::test_x")
+def test_one_trial_within_the_tolerance_clears_where_the_machine_is_known_to_be_slower() -> None:
+    """Even if its rounds differ so much that the question would stay open otherwise."""
+    judgement = judged(0.7, (0.7, 0.7), slower_machine="test_a.py::test_x", noise=(0.9, 1.1, 1.0, 0.95))
     (check,) = judgement.checks
     assert (judgement.verdict, judgement.unsettled, len(judgement.warnings)) == (Verdict.PASSED, False, 1)
     assert check.reason.endswith(

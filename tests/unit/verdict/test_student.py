@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kafkaperf.verdict.sequential import MOST_TRIALS, student_quantile, student_tail
+from pytest_kafkaperf.verdict.sequential import MOST_TRIALS
+from pytest_kafkaperf.verdict.student import student_quantile, student_tail
 
 approx: Any = pytest.approx
 
