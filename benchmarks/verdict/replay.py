@@ -46,8 +46,9 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--starts", type=Path, default=STARTS, help="file of the trials")
     options.add_argument("--runs", type=Path, default=RUNS, help="file of the runs")
+    options.add_argument("--since", default="", metavar="DATE", help="leave out earlier trials, for example 2026-11-29")
     given = options.parse_args()
-    arms = _arms(given.starts, given.runs)
+    arms = _arms(given.starts, given.runs, since=given.since)
     print(
         "| trials of | metric | trials | pair | trial | start | ratio | mean | candidate first | live baseline first |"
     )
@@ -81,13 +82,13 @@ def _is_equal(arm: str) -> bool:
     return "none" in arm or arm.startswith("equal")
 
 
-def _arms(starts: Path, runs: Path) -> dict[str, list[dict[str, Any]]]:
+def _arms(starts: Path, runs: Path, *, since: str) -> dict[str, list[dict[str, Any]]]:
     """Return the trials of each arm, and of each test of runs against a live baseline."""
     arms: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for trial in _lines(starts):
-        if not trial["problems"]:
+        if not trial["problems"] and trial["at"] >= since:
             arms[trial["arm"]].append(trial)
-    for run in _lines(runs):
+    for run in (each for each in _lines(runs) if each["at"] >= since):
         count = sum(test["trials"] for test in run["tests"])
         for test in run["tests"]:
             for number, trial in enumerate(one for one in test["measured"] if one["other_side"]):

@@ -119,8 +119,8 @@ def first_trial(bench: Bench) -> FirstTrial:
     bench.on_repeat(bench.judging.judge([warm.trial]))
     reasons = [*map(str, warm.trial.problems)] or ["one side was colder than the other"]
     trial = bench.runner.measure_fresh(bench.budget, "again")
-    values = {"reasons": "; ".join(reasons), "problems": warm.trial.problems}
-    return FirstTrial(trial=trial, note=Notice(Remark.FIRST_TRIAL_REPEATED, values))
+    note = Notice(Remark.FIRST_TRIAL_REPEATED, {"reasons": "; ".join(reasons)})
+    return FirstTrial(trial=trial, note=note)
 
 
 def _on_warm_brokers(bench: Bench) -> FirstTrial:

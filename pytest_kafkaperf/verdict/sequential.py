@@ -216,9 +216,10 @@ def passing_tolerance(seen: Look) -> float:
 def _first_error(one: Difference) -> tuple[float, float]:
     """Return a single trial's expected standard deviation, and the distance from its value to the bound for equality.
 
-    The degrees of freedom are those of Satterthwaite: the noise of the pairs is estimated, that of a restart assumed.
+    With fewer pairs of rounds than usual, a single trial shows too little, so the distance is infinite. The degrees of
+    freedom are those of Satterthwaite: the noise of the pairs is estimated, that of a restart assumed.
     """
-    if one.variance is None:
+    if one.variance is None or one.freedom < USUAL_FREEDOM:
         return math.inf, math.inf
     estimated = _EXPECTED * one.variance
     total = estimated + _RESTARTS**2

@@ -198,7 +198,7 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     ),
     Remark.NOT_RETESTED: ({"reason": "the machine is slower"}, "the machine is slower"),
     Remark.FIRST_TRIAL_REPEATED: (
-        {"reasons": "round 1: no answer", "problems": (PROBLEM,)},
+        {"reasons": "round 1: no answer"},
         "the first trial was measured again: round 1: no answer",
     ),
     Remark.ALL_COMPILERS: (

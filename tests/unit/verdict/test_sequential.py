@@ -132,9 +132,11 @@ def test_one_trial_never_shows_a_regression(variance: float | None, *, final: bo
     assert (found.trials, found.mean) == (1, 5.0)
 
 
-def test_one_trial_with_unknown_noise_shows_nothing() -> None:
-    """With a single pair of rounds, for example."""
-    assert look([Difference(0.0)], tolerance=0.1, alpha=ALPHA).decision == "open"
+def test_one_trial_of_few_rounds_shows_nothing() -> None:
+    """Three pairs may agree by chance, and a single one shows no noise at all."""
+    one_pair, three_pairs, usual = Difference(0.0), Difference(0.0, 0.0, 2), Difference(0.0, 0.0, 3)
+    found = [look([one], tolerance=0.1, alpha=ALPHA).decision for one in (one_pair, three_pairs, usual)]
+    assert found == ["open", "open", "equal"]
 
 
 @pytest.mark.parametrize(
