@@ -219,10 +219,8 @@ class Remark(Enum):
         "application times include the group's commit interval of {interval}",
     )
     TRIAL_REPEATED = NoticeKind.REPEATED, "trial {trial} was measured again: {problem}", "", ("cause",)
-    UNEVEN_TRIAL_REPEATED = (
-        NoticeKind.REPEATED,
-        "trial {trial} was measured again: one side was colder than the other",
-    )
+    UNEVEN_TRIAL_REPEATED = NoticeKind.REPEATED, "trial {trial} was measured again: one side was colder than the other"
+    ROUND_REPEATED = NoticeKind.REPEATED, "a round was measured again: {problem}", "", ("cause",)
     COLD = NoticeKind.COLD, "{problem}", "", ("cause", "other_side")
     DOUBT = NoticeKind.DOUBT, "{problem}", "", ("cause", "other_side")
     UNDECIDED = NoticeKind.DOUBT, "{reason}", "", ("expression",)

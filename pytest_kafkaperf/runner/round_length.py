@@ -23,6 +23,8 @@ and have taken less time than the warm-up, which a further trial would repeat. I
 10% noise in a pair of rounds, an unchanged metric was decided in 20 to 25% less time than with four rounds, and without
 more false alarms (benchmarks/simulations.md).
 """
+MOST_REPEATED = 2
+"""Maximum number of a trial's rounds that are repeated because the generator was too slow for a moment."""
 _RECORDS_BEYOND = 50
 """Number of records beyond a quantile that makes the quantile's noise small compared with other noise."""
 _ENOUGH_BEYOND = 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,12 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pytest_kafkaperf.core.environment import usable_cores
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.problems import Cause, Problem
+from pytest_kafkaperf.core.notices import Notice, NoticeKind, Remark
+from pytest_kafkaperf.core.problems import Cause, Problem, ProblemKind
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.load.allocation import WorkerAllocation, decided, undecidable
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.runner.result import Trial
-from pytest_kafkaperf.runner.round_length import MOST_PAIRS
+from pytest_kafkaperf.runner.round_length import MOST_PAIRS, MOST_REPEATED
 from pytest_kafkaperf.runner.rounds.loads import probe_load
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.rounds.side_rounds import PROBE_SEEDS, OnProgress, SideRounds, rounds, running
@@ -127,11 +129,35 @@ class TrialRunner:
         )
 
     def _turns(self, *, warm_up_s: float) -> Iterator[int]:
-        """Yield the index of the side that goes first in each of the trial's rounds (see `MOST_PAIRS`)."""
-        ends_s = time.monotonic() + warm_up_s
-        yield from (number % len(self._sides) for number in range(self.rounds))
+        """Yield the index of the side that goes first in each of the trial's rounds, and in repeated ones."""
+        repeated = 0
+        for first in itertools.chain(
+            (number % len(self._sides) for number in range(self.rounds)),
+            self._further_turns(time.monotonic() + warm_up_s),
+        ):
+            yield first
+            while repeated < MOST_REPEATED and self._is_late():
+                repeated += 1
+                yield first
+                for side in self._sides:
+                    _replace_late_round(side.rounds)
+
+    def _further_turns(self, ends_s: float) -> Iterator[int]:
+        """Yield the same for the rounds of a side-by-side trial beyond the declared ones (see `MOST_PAIRS`)."""
         while len(self._sides) > 1 and time.monotonic() < ends_s and not self._is_complete():
             yield from (0, 1)  # as often the one side first as the other
+
+    def _is_late(self) -> bool:
+        """Return True if the last round must be repeated, because the generator was too slow on one of the sides.
+
+        In a busy moment of this machine, the generator can be late although it keeps up otherwise. Repeating the round
+        takes much less time than repeating the trial. A search for the capacity handles such moments on its own.
+        """
+        last = [side.rounds[-1] for side in self._sides]
+        problems = [problem for one in last for problem in one.problems]
+        is_lost = any(one.metrics.get("lost") for one in last)
+        is_late = bool(problems) and all(problem.kind is ProblemKind.GENERATOR_TOO_SLOW for problem in problems)
+        return is_late and not is_lost and not self._sides[0].searches
 
     def _is_complete(self) -> bool:
         """Return True if a side-by-side trial needs no further rounds."""
@@ -185,6 +211,14 @@ class TrialRunner:
         with running([probe], WorkerAllocation(producing=1, consuming=1), label=label) as workers:
             measured = probe.measure(workers)
         return decided(side.scenario, measured.shares, usable_cores()), measured.metrics.get("lost", 0.0)
+
+
+def _replace_late_round(measured: list[Round]) -> None:
+    """Remove the second-to-last round, which was repeated, and report its problems as warnings of the last round."""
+    late = measured.pop(-2)
+    before = [notice for notice in late.warnings if notice.kind is NoticeKind.REPEATED]
+    now = [Notice(Remark.ROUND_REPEATED, {"problem": each, "cause": each.cause}) for each in late.problems]
+    measured[-1] = dataclasses.replace(measured[-1], warnings=(*before, *now, *measured[-1].warnings))
 
 
 def _with_losses(measured: Sequence[Round], lost: float) -> list[Round]:

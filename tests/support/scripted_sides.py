@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pytest_kafkaperf.clusters.cluster import Cluster
-from pytest_kafkaperf.core.problems import Problem
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.rounds.loads import Phase
 from pytest_kafkaperf.runner.rounds.round import Round
@@ -16,6 +17,7 @@ from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds, Workers
 from pytest_kafkaperf.runner.trial import TrialRunner
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.patience import PATIENCE_S
+from tests.support.problems import problem_told
 
 ROUNDS = 4
 
@@ -64,6 +66,32 @@ class Scripted(SideRounds):
         del quick
         assert self.meets is not None
         self.meets.wait(PATIENCE_S)
+
+
+class Late(Scripted):
+    """A side whose generator is too slow for the first rounds of a trial."""
+
+    late_rounds: Sequence[int] = ()
+    """Number of rounds that are late in each trial, with those that are repeated."""
+    late_rounds_lose = 0.0
+    _trial, _ran = -1, 0
+
+    @contextlib.contextmanager
+    def started(self, *, label: str, sides: int) -> Iterator[None]:
+        self._trial, self._ran = self._trial + 1, 0
+        with super().started(label=label, sides=sides):
+            yield
+
+    def measure(self, workers: Workers) -> Round:
+        one = super().measure(workers)
+        self._ran += 1
+        if self._ran <= self.late_rounds[self._trial]:
+            metrics = {**one.metrics, "lost": self.late_rounds_lose}
+            one = self.rounds[-1] = dataclasses.replace(one, metrics=metrics, problems=(TOO_SLOW,))
+        return one
+
+
+TOO_SLOW = problem_told(ProblemKind.GENERATOR_TOO_SLOW, "too slow")
 
 
 class Timed(Scripted):

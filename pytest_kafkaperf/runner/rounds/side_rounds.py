@@ -34,7 +34,7 @@ from pytest_kafkaperf.load.join import join
 from pytest_kafkaperf.load.messages import Assignment, LoadReport
 from pytest_kafkaperf.load.schedule import DRAIN_TIMEOUT_S, group_drain_s, longest_s, settle_timeout_s
 from pytest_kafkaperf.load.shared_counters import SharedCounters
-from pytest_kafkaperf.runner.round_length import MOST_PAIRS
+from pytest_kafkaperf.runner.round_length import MOST_PAIRS, MOST_REPEATED
 from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.runner.rounds.capacity import MOST_STEPS, SearchPlan, find_capacity
 from pytest_kafkaperf.runner.rounds.fold import fold
@@ -145,7 +145,7 @@ class SideRounds:
         self._read_partitions = preflight.read_partitions(self.scenario)
         self._dead_letter_partitions = preflight.dead_letter_partitions(self.scenario)
         pairs = self.scenario.rounds if sides == 1 else max(self.scenario.rounds, MOST_PAIRS)
-        loads = sides * pairs * (1 if self._plan is None else MOST_STEPS)
+        loads = sides * (pairs + MOST_REPEATED) * (1 if self._plan is None else MOST_STEPS)
         loads += sides  # for all warm-up slices; a slice that reaches a time limit ends the warm-up
         slowest = self.scenario if self._plan is None else self.scenario.model_copy(update={"rate": self._plan.low})
         self._run = run_name(_latest_end(slowest, loads), secrets.token_bytes(SUFFIX_BYTES), self.prefix)

@@ -164,6 +164,10 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
         {"trial": 2, "problem": PROBLEM, "cause": PROBLEM.cause},
         "trial 2 was measured again: broker 1 has ended",
     ),
+    Remark.ROUND_REPEATED: (
+        {"problem": PROBLEM, "cause": PROBLEM.cause},
+        "a round was measured again: broker 1 has ended",
+    ),
     Remark.UNEVEN_TRIAL_REPEATED: ({"trial": 2}, "trial 2 was measured again: one side was colder than the other"),
     Remark.COLD: ({"problem": PROBLEM}, "broker 1 has ended"),
     Remark.DOUBT: ({"problem": PROBLEM}, "broker 1 has ended"),

@@ -20,6 +20,7 @@ from pytest_kafkaperf.runner.evidence import Judging
 from pytest_kafkaperf.runner.perftest import read_perftest
 from pytest_kafkaperf.runner.result import Trial, problems_of
 from pytest_kafkaperf.runner.retest import Opening, Suspected, retest
+from pytest_kafkaperf.runner.round_length import MOST_REPEATED
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.rounds.side_rounds import Workers
 from pytest_kafkaperf.runner.time_budget import PerfTestBudget
@@ -33,7 +34,7 @@ from pytest_kafkaperf.verdict.scale import Measured
 from pytest_kafkaperf.verdict.slower_machine import BaselineBrokers
 from tests.support.problems import problem_told
 from tests.support.rounds import time_budget_of
-from tests.support.scripted_sides import ROUNDS, Scripted, Timed, runner_of
+from tests.support.scripted_sides import ROUNDS, Late, Scripted, Timed, runner_of
 
 PASSED = Judgement(verdict=Verdict.PASSED, checks=(), problems=())
 UNSETTLED = Judgement(verdict=Verdict.INCONCLUSIVE, checks=(), problems=(), unsettled=True)
@@ -296,7 +297,21 @@ def test_brokers_under_test_that_do_not_restart_fail_the_test(*, own: bool) -> N
         )
 
 
-@pytest.mark.parametrize("kind", list(ProblemKind))
+@pytest.mark.parametrize("heals", [True, False])
+def test_a_first_trial_whose_generator_stays_too_slow_is_measured_again_once(*, heals: bool) -> None:
+    """A single late round is repeated within the trial (`test_trial`)."""
+    log: list[str] = []
+    side = Late("A", log)
+    side.meets, side.late_rounds = threading.Barrier(1), [MOST_REPEATED + 1, 0 if heals else MOST_REPEATED + 1]
+    runner = runner_of(side)
+    bench = Bench(runner=runner, judging=ScriptedJudging(lambda _: PASSED), budget=time_budget_of(ROUNDS))
+    ran = decide(bench, first_trial(bench), FurtherTrials(runner=runner))
+    assert log.count("A") == 2 * ROUNDS + (1 if heals else 2) * MOST_REPEATED
+    assert list(map(str, ran.notes)) == ["the first trial was measured again: round 1: too slow"]
+    assert [list(map(str, trial.problems)) for trial in ran.trials] == [[] if heals else ["round 1: too slow"]]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ProblemKind if kind is not ProblemKind.GENERATOR_TOO_SLOW])
 @pytest.mark.parametrize("heals", [True, False])
 def test_a_first_trial_that_the_machine_has_invalidated_is_measured_again_once(
     kind: ProblemKind, *, heals: bool
@@ -314,7 +329,7 @@ def test_a_first_trial_that_the_machine_has_invalidated_is_measured_again_once(
         on_repeat=repeated.append,
     )
     ran = decide(bench, first_trial(bench), FurtherTrials(runner=runner))
-    again = kind in (ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOST)
+    again = kind is ProblemKind.WORKER_LOST
     assert log.count("A") == (2 * ROUNDS if again else ROUNDS)
     assert repeated == ([PASSED] if again else [])
     told = ["the first trial was measured again: round 1: oops"] if again else []

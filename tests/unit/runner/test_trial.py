@@ -13,7 +13,7 @@ import pytest
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner import trial as trial_runs
-from pytest_kafkaperf.runner.round_length import MOST_PAIRS
+from pytest_kafkaperf.runner.round_length import MOST_PAIRS, MOST_REPEATED
 from pytest_kafkaperf.runner.rounds.loads import Phase
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.rounds.side_rounds import Workers
@@ -21,7 +21,7 @@ from pytest_kafkaperf.runner.trial import TrialRunner
 from pytest_kafkaperf.runner.warmup import IDLE_SLICES
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.rounds import time_budget_of
-from tests.support.scripted_sides import ROUNDS, Scripted, runner_of
+from tests.support.scripted_sides import ROUNDS, Late, Scripted, runner_of
 
 
 def test_each_side_is_the_first_in_every_other_trial_and_rounds_go_forth_and_back() -> None:
@@ -95,6 +95,33 @@ def test_a_trial_of_one_side_has_the_declared_rounds(monkeypatch: pytest.MonkeyP
     runner = runner_of(Clocked("A", [], cold=True), warm_up_s=math.inf)
     runner.is_precise = lambda _: False
     assert len(runner.measure(time_budget_of(ROUNDS)).rounds) == ROUNDS
+
+
+@pytest.mark.parametrize("late", range(1, MOST_REPEATED + 2))
+@pytest.mark.parametrize("both", [False, True])
+def test_a_round_for_which_the_generator_was_too_slow_is_repeated(late: int, *, both: bool) -> None:
+    """A busy moment of the machine does not cost a whole trial. Both sides are measured again, in the same order."""
+    log: list[str] = []
+    ours, theirs = Late("A", log), Scripted("B", log)
+    ours.late_rounds = [late]
+    found = runner_of(ours, *([theirs] if both else [])).measure(time_budget_of(ROUNDS))
+    repeated = min(late, MOST_REPEATED)
+    assert log.count("A") == ROUNDS + repeated
+    assert len(found.rounds) == ROUNDS
+    assert found.other_side is None or len(found.other_side) == ROUNDS
+    assert list(map(str, found.problems)) == ["round 1: too slow"] * (late > MOST_REPEATED)
+    assert list(map(str, found.warnings)) == ["a round was measured again: too slow"] * repeated
+    if both:
+        assert log[2 : 2 * repeated + 6] == [*["A", "B"] * (repeated + 1), "B", "A"]
+
+
+def test_a_round_that_lost_records_is_not_repeated() -> None:
+    """Nothing that Kafka has done may disappear with it."""
+    log: list[str] = []
+    side = Late("A", log)
+    side.late_rounds, side.late_rounds_lose = [1], 3.0
+    found = runner_of(side).measure(time_budget_of(ROUNDS))
+    assert (log.count("A"), len(found.problems)) == (ROUNDS, 1)
 
 
 @pytest.mark.parametrize("gap_s", [0.0, 90.0])
