@@ -45,6 +45,7 @@ _EQUAL = ["--kafka-compare-config=burn.us=0", "--kafka-compare-config=wait.us=0"
 _LIVE_BASELINE = ["--kafka-compare=local", *_EQUAL, "--kafka-quick-compiler", "-okafka_log_dirs=/dev/shm"]
 _SLOWER = {
     "slower": {"KAFKAPERF_BURN_US": "50", "KAFKAPERF_WAIT_US": "100"},
+    "slower+neighbour": {"KAFKAPERF_BURN_US": "50", "KAFKAPERF_WAIT_US": "130"},
     "worse": {"KAFKAPERF_BURN_US": "130", "KAFKAPERF_WAIT_US": "250"},
     "worse+neighbour": {"KAFKAPERF_BURN_US": "130", "KAFKAPERF_WAIT_US": "550"},  # a longer latency needs a longer wait
 }
