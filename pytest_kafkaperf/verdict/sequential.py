@@ -75,8 +75,8 @@ tests, and in up to 5.4% if the variance of trials is four times the variance th
 _RESTARTS = 0.03
 """Standard deviation that restarts are assumed to add to a trial's difference, on the log scale, at the first look.
 
-This is in addition to the expected noise of later trials. In 355 unchanged trials, a single trial would have hidden a
-change equal to the target in 0.3 to 1.1% of cases (benchmarks/README.md, "Verdicts after one trial").
+This is in addition to the expected noise of later trials. Of 433 trials with equal sides, none would have hidden a
+change of p50 or p99 that is equal to the target (benchmarks/README.md, "Verdicts after one trial").
 """
 _TRIMMED = 8
 """One out of this number of differences is trimmed at each end.
