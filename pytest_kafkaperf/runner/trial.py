@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -129,12 +128,9 @@ class TrialRunner:
         )
 
     def _turns(self, *, warm_up_s: float) -> Iterator[int]:
-        """Yield the index of the side that goes first in each of the trial's rounds, and in repeated ones."""
+        """Yield the index of the side that goes first in each of the trial's rounds; late rounds are repeated."""
         repeated = 0
-        for first in itertools.chain(
-            (number % len(self._sides) for number in range(self.rounds)),
-            self._further_turns(time.monotonic() + warm_up_s),
-        ):
+        for first in self._planned_turns(warm_up_s=warm_up_s):
             yield first
             while repeated < MOST_REPEATED and self._is_late():
                 repeated += 1
@@ -142,8 +138,10 @@ class TrialRunner:
                 for side in self._sides:
                     _replace_late_round(side.rounds)
 
-    def _further_turns(self, ends_s: float) -> Iterator[int]:
-        """Yield the same for the rounds of a side-by-side trial beyond the declared ones (see `MOST_PAIRS`)."""
+    def _planned_turns(self, *, warm_up_s: float) -> Iterator[int]:
+        """Yield the same without repeated rounds (see `MOST_PAIRS`)."""
+        ends_s = time.monotonic() + warm_up_s
+        yield from (number % len(self._sides) for number in range(self.rounds))
         while len(self._sides) > 1 and time.monotonic() < ends_s and not self._is_complete():
             yield from (0, 1)  # as often the one side first as the other
 
@@ -154,10 +152,9 @@ class TrialRunner:
         takes much less time than repeating the trial. A search for the capacity handles such moments on its own.
         """
         last = [side.rounds[-1] for side in self._sides]
-        problems = [problem for one in last for problem in one.problems]
+        kinds = {problem.kind for one in last for problem in one.problems}
         is_lost = any(one.metrics.get("lost") for one in last)
-        is_late = bool(problems) and all(problem.kind is ProblemKind.GENERATOR_TOO_SLOW for problem in problems)
-        return is_late and not is_lost and not self._sides[0].searches
+        return kinds == {ProblemKind.GENERATOR_TOO_SLOW} and not is_lost and not self._sides[0].searches
 
     def _is_complete(self) -> bool:
         """Return True if a side-by-side trial needs no further rounds."""

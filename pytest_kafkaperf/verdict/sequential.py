@@ -123,14 +123,14 @@ class Look:
     mean: float
     """Trimmed mean of the differences in all trials so far; `NOTHING` if one difference is `NOTHING`."""
     interval: tuple[float, float] | None
-    """Repeated confidence interval for the true difference; None before the first look.
+    """Repeated confidence interval for the true difference; None if a single trial decides nothing.
 
     Across all looks, each end has a confidence level of 95%, so a metric counts as equal if the interval excludes the
     target.
     """
     decision: Decision
     deviation: float | None
-    """Standard deviation of the differences, as estimated for the trimmed mean; None before the first look."""
+    """Standard deviation of the differences, as estimated for the trimmed mean; None without an interval."""
 
     @property
     def settled(self) -> bool:
@@ -223,7 +223,7 @@ def _first_error(one: Difference) -> tuple[float, float]:
         return math.inf, math.inf
     estimated = _EXPECTED * one.variance
     total = estimated + _RESTARTS**2
-    freedom = min(_MOST_FREEDOM, one.freedom * (total / estimated) ** 2) if estimated > 0 else _MOST_FREEDOM
+    freedom = one.freedom / max((estimated / total) ** 2, one.freedom / _MOST_FREEDOM)
     deviation = math.sqrt(total)
     return deviation, student_quantile(_FIRST_LEVEL, freedom) * deviation
 

@@ -145,7 +145,7 @@ class SideRounds:
         self._read_partitions = preflight.read_partitions(self.scenario)
         self._dead_letter_partitions = preflight.dead_letter_partitions(self.scenario)
         pairs = self.scenario.rounds if sides == 1 else max(self.scenario.rounds, MOST_PAIRS)
-        loads = sides * (pairs + MOST_REPEATED) * (1 if self._plan is None else MOST_STEPS)
+        loads = sides * (pairs + MOST_REPEATED if self._plan is None else pairs * MOST_STEPS)
         loads += sides  # for all warm-up slices; a slice that reaches a time limit ends the warm-up
         slowest = self.scenario if self._plan is None else self.scenario.model_copy(update={"rate": self._plan.low})
         self._run = run_name(_latest_end(slowest, loads), secrets.token_bytes(SUFFIX_BYTES), self.prefix)
