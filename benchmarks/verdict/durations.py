@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from starts import boot, neighbour
-from whole_runs import git, pytest_report
+from whole_runs import append, git, pytest_report, recorded
 
 RUNS = Path(__file__).resolve().with_name("durations.jsonl")
 VERSION, OTHER_VERSION = "4.4.0", "4.2.0"
@@ -74,8 +74,7 @@ def main() -> None:
         for _ in range(given.runs):
             for situation in given.situations:
                 line = _run(situation, Path(folder))
-                with RUNS.open("a", encoding="utf-8") as file:
-                    file.write(f"{json.dumps(line)}\n")
+                append(RUNS, line)
                 print(situation, f"{line['seconds']} s", *line["verdicts"], line["trials"], flush=True)
     print(_durations(), _spans(), sep="\n\n")
 
@@ -125,10 +124,9 @@ def _prepare(name: str, project: Path) -> None:
             file.write_text(json.dumps(baseline), encoding="utf-8")
 
 
-def _recorded() -> dict[str, list[dict[str, Any]]]:
+def _by_situation() -> dict[str, list[dict[str, Any]]]:
     runs: dict[str, list[dict[str, Any]]] = {}
-    for text in RUNS.read_text(encoding="utf-8").splitlines() if RUNS.exists() else ():
-        line = json.loads(text)
+    for line in recorded(RUNS):
         runs.setdefault(line["situation"], []).append(line)
     return runs
 
@@ -138,7 +136,7 @@ def _durations() -> str:
         "| situation | runs | median | lowest to highest | verdicts | trials per test |",
         "|---|--:|--:|--:|---|---|",
     ]
-    for situation, runs in _recorded().items():
+    for situation, runs in _by_situation().items():
         seconds = [run["seconds"] for run in runs]
         verdicts = Counter(verdict for run in runs for verdict in run["verdicts"])
         trials = Counter(number for run in runs for number in run["trials"])
@@ -156,10 +154,9 @@ def _durations() -> str:
 
 def _spans() -> str:
     """Return the median seconds of each span in a run, without spans that take no second."""
-    recorded = _recorded()
     medians = {
         situation: {span: statistics.median(run["spans"][span] for run in runs) for span in runs[0]["spans"]}
-        for situation, runs in recorded.items()
+        for situation, runs in _by_situation().items()
     }
     shown = [span for span in next(iter(medians.values()), {}) if any(each[span] >= 1 for each in medians.values())]
     lines = [f"| seconds of a run (median) | {' | '.join(shown)} |", f"|---|{'--:|' * len(shown)}"]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import math
 import statistics
 from collections import Counter, defaultdict
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from runs import RUNS
 from starts import METRICS, STARTS
+from whole_runs import recorded
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.units import format_percent, format_ratio
@@ -85,20 +85,16 @@ def _is_equal(arm: str) -> bool:
 def _arms(starts: Path, runs: Path, *, since: str) -> dict[str, list[dict[str, Any]]]:
     """Return the trials of each arm, and of each test of runs against a live baseline."""
     arms: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for trial in _lines(starts):
+    for trial in recorded(starts):
         if not trial["problems"] and trial["at"] >= since:
             arms[trial["arm"]].append(trial)
-    for run in (each for each in _lines(runs) if each["at"] >= since):
+    for run in (each for each in recorded(runs) if each["at"] >= since):
         count = sum(test["trials"] for test in run["tests"])
         for test in run["tests"]:
             for number, trial in enumerate(one for one in test["measured"] if one["other_side"]):
                 place = {"first": number % 2, "seconds": run["seconds"] / count}
                 arms[f"{run['phase']}, {test['name']}"].append({**trial, **place})
     return arms
-
-
-def _lines(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
 
 
 def _differences(metric: str, trials: Sequence[dict[str, Any]]) -> list[Difference]:

@@ -23,10 +23,9 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from starts import boot
-from whole_runs import git
+from whole_runs import append, git, recorded
 
 HERE = Path(__file__).resolve().parent
 RUNS = HERE / "revisions.jsonl"
@@ -49,10 +48,9 @@ def main() -> None:
         commits = _history(repository) if given.phases else []
         for _ in range(given.runs):
             for phase in given.phases:
-                number = sum(run["phase"] == phase for run in _recorded())  # the unchanged commits in turns
+                number = sum(run["phase"] == phase for run in recorded(RUNS))  # the unchanged commits in turns
                 line = _run(phase, number, repository, commits)
-                with RUNS.open("a", encoding="utf-8") as file:
-                    file.write(f"{json.dumps(line)}\n")
+                append(RUNS, line)
                 print(line, flush=True)
     print(_table())
 
@@ -101,16 +99,7 @@ def _run(phase: str, number: int, repository: Path, commits: list[str]) -> dict[
     report = repository / "report.json"
     report.unlink(missing_ok=True)
     began_s = time.monotonic()
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        f"--kafka-compare={base}",
-        *options,
-    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--kafka-compare={base}", *options]
     ran = _ran([*command, f"--kafka-report=json:{report}"], repository, environment)
     if not report.exists():
         raise SystemExit(ran.stdout)
@@ -137,13 +126,9 @@ def _ran(command: list[str], folder: Path, environment: dict[str, str]) -> subpr
     )
 
 
-def _recorded() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in RUNS.read_text(encoding="utf-8").splitlines()] if RUNS.exists() else []
-
-
 def _table() -> str:
     """Return the verdicts of all runs by phase, in Markdown."""
-    runs = _recorded()
+    runs = recorded(RUNS)
     lines = ["| phase | runs | verdicts | median time | median trials |", "|---|---|---|---|---|"]
     for phase in dict.fromkeys(run["phase"] for run in runs):
         those = [run for run in runs if run["phase"] == phase]

@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
-import json
 import statistics
 import sys
 import tempfile
@@ -31,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from starts import boot, burn_jar, neighbour, values
-from whole_runs import pytest_report
+from whole_runs import append, pytest_report, recorded
 
 from pytest_kafkaperf.core.environment import default_environment_key
 from pytest_kafkaperf.core.units import format_ratio
@@ -90,8 +89,7 @@ def _run(phase: str, number: int) -> None:
     line = {"phase": phase, "boot": boot(), "at": report["created"], "seconds": seconds, "tests": tests}
     if name in ("unchanged", "worse"):
         line["baseline"] = known[number % len(known)].name
-    with RUNS.open("a", encoding="utf-8") as file:
-        file.write(f"{json.dumps(line)}\n")
+    append(RUNS, line)
     print(phase, line["seconds"], "s", *(f"{test['name']}: {test['verdict']}" for test in tests), flush=True)
 
 
@@ -131,8 +129,7 @@ def _table() -> str:
     """Return one row for each phase and threshold, as Markdown."""
     outcomes = ("PASSED", "IMPROVED", "REGRESSED", "INCONCLUSIVE")
     groups: dict[tuple[str, str, str], list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] = {}
-    for text in RUNS.read_text(encoding="utf-8").splitlines() if RUNS.exists() else ():
-        run = json.loads(text)
+    for run in recorded(RUNS):
         for test in run["tests"]:
             for check in test["checks"]:
                 groups.setdefault((run["phase"], test["name"], check["metric"]), []).append((run, test, check))

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
+from whole_runs import append
 
 from pytest_kafkaperf.clusters.brokers import distribution, java
 from pytest_kafkaperf.clusters.provision import provision
@@ -134,8 +134,7 @@ def _keep(arm: str, number: int, runner: TrialRunner) -> None:
         "rounds": [values(one.metrics) for one in trial.rounds],
         "other_side": [values(one.metrics) for one in trial.other_side or ()],
     }
-    with STARTS.open("a", encoding="utf-8") as file:
-        file.write(f"{json.dumps(line)}\n")
+    append(STARTS, line)
     measured = Measured(rounds=line["rounds"], other_side=line["other_side"])
     shown = {name: difference(CATALOGUE[name], measured) for name in METRICS}
     changes = [f"{name} {format_ratio(one.value)}" for name, one in shown.items() if isinstance(one, Difference)]

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import math
 import statistics
 from collections.abc import Iterator, Sequence
@@ -26,6 +25,7 @@ from typing import Any
 import numpy as np
 from replay import share
 from runs import BASELINES, RUNS
+from whole_runs import recorded
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.scenarios.threshold import Threshold, parse_threshold
@@ -64,7 +64,7 @@ class Run:
 def main() -> None:
     """Print the tables as Markdown."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    lines = [json.loads(line) for line in RUNS.read_text(encoding="utf-8").splitlines()]
+    lines = recorded(RUNS)
     heads = (
         "worse by",
         "baselines",

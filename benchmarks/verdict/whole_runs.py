@@ -1,4 +1,4 @@
-"""Runs of pytest and commits of git for the benchmarks that measure whole runs: `runs`, `durations` and `revisions`."""
+"""Runs of pytest, commits of git and files of results, for the benchmarks in this folder."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,17 @@ def pytest_report(project: Path, *arguments: str, **environment: str) -> dict[st
             raise SystemExit(done.stdout + done.stderr)
         found: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
         return found
+
+
+def append(results: Path, line: Mapping[str, Any]) -> None:
+    """Append one result to a file in JSON Lines format."""
+    with results.open("a", encoding="utf-8") as file:
+        file.write(f"{json.dumps(line)}\n")
+
+
+def recorded(results: Path) -> list[dict[str, Any]]:
+    """Return all results of such a file, oldest first; empty if there is no file."""
+    return [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()] if results.exists() else []
 
 
 def git(folder: Path, *words: str) -> str:
