@@ -77,7 +77,7 @@ _RETEST = (
 )
 _FRESH = "re-tested in fresh trials"
 _MAKE_NEW = "measure new ones with --kafka-update-baselines"
-_MORE_TIME = "raise --kafka-time-budget"
+_MORE_TIME = "increase --kafka-time-budget"
 _SHIFT = "{metric} is {change} compared with the stored baseline, {where}"
 _NOT_KAFKA = "Kafka is not the cause"
 
@@ -202,7 +202,7 @@ class Remark(Enum):
     HIGHEST_RATE_HELD = (
         NoticeKind.CAPACITY_BOUND,
         f"{_CAPACITY}even the highest rate met the thresholds",
-        "use a higher high=",
+        "pass a higher high= to kafka_perf.capacity()",
     )
     GENERATOR_ENDED_SEARCH = (
         NoticeKind.CAPACITY_BOUND,
@@ -218,17 +218,17 @@ class Remark(Enum):
         NoticeKind.COMMIT_INTERVAL,
         "application times include the group's commit interval of {interval}",
     )
-    TRIAL_REPEATED = NoticeKind.REPEATED, "trial {trial} was measured again: {problem}", "", ("cause",)
-    UNEVEN_TRIAL_REPEATED = NoticeKind.REPEATED, "trial {trial} was measured again: one side was colder than the other"
-    ROUND_REPEATED = NoticeKind.REPEATED, "a round was measured again: {problem}", "", ("cause",)
+    TRIAL_REPEATED = NoticeKind.REPEATED, "trial {trial} was repeated: {problem}", "", ("cause",)
+    UNEVEN_TRIAL_REPEATED = NoticeKind.REPEATED, "trial {trial} was repeated: one side was less warm than the other"
+    ROUND_REPEATED = NoticeKind.REPEATED, "a round was repeated: {problem}", "", ("cause",)
     COLD = NoticeKind.COLD, "{problem}", "", ("cause", "other_side")
     DOUBT = NoticeKind.DOUBT, "{problem}", "", ("cause", "other_side")
     UNDECIDED = NoticeKind.DOUBT, "{reason}", "", ("expression",)
     BOTH_SLOWER = NoticeKind.BOTH_SLOWER, _SHIFT, "", ("metric",)
-    MACHINE_SLOWER = NoticeKind.BOTH_SLOWER, f"the machine differs: {_SHIFT}; {_NOT_KAFKA}", "", ("metric",)
+    MACHINE_SLOWER = NoticeKind.BOTH_SLOWER, f"the machine is slower: {_SHIFT}; {_NOT_KAFKA}", "", ("metric",)
     MACHINE_CHANGED = (
         NoticeKind.BOTH_SLOWER,
-        f"the machine differs ({{changes}}): {_SHIFT}; {_NOT_KAFKA}",
+        f"the machine is slower, and has changed ({{changes}}): {_SHIFT}; {_NOT_KAFKA}",
         "",
         ("metric",),
     )
@@ -245,11 +245,11 @@ class Remark(Enum):
         f"{_FRESH}: neither Kafka ({{version}}) nor its settings have changed, so only something else can be the cause",
     )
     NOT_RETESTED = NoticeKind.RETEST, "{reason}"
-    FIRST_TRIAL_REPEATED = NoticeKind.REPEATED, "the first trial was measured again: {reasons}"
-    WARM_TRIAL = NoticeKind.REPEATED, "measured again on warm brokers: {reasons}"
+    FIRST_TRIAL_REPEATED = NoticeKind.REPEATED, "the first trial was repeated: {reasons}"
+    WARM_TRIAL = NoticeKind.REPEATED, "repeated on warm brokers: {reasons}"
     ALL_COMPILERS = (
         NoticeKind.REPEATED,
-        "measured again on brokers with all of the JVM's compilers, because with the quick compiler alone, {reasons}",
+        "repeated on brokers with all of the JVM's compilers, because with the quick compiler alone, {reasons}",
     )
     TEST_REPEATED = NoticeKind.REPEATED, "this test was repeated; its earlier verdict was {verdict}"
     REPEAT_UNDECIDED = (
@@ -286,8 +286,8 @@ class Remark(Enum):
         NoticeKind.NOISE,
         "the noise between trials was up to {noise}",
         (
-            "--kafka-quick-compiler reduces it and saves time; do not use it to compare what the JVM's optimizing "
-            "compiler makes of two versions"
+            "--kafka-quick-compiler reduces it and saves time; do not use it if the two versions may differ in how "
+            "well the JVM's optimizing compiler speeds them up"
         ),
     )
     PARTLY_CALIBRATED = (
@@ -310,8 +310,8 @@ class Remark(Enum):
     CLIENT_SHARED = (
         NoticeKind.OTHER_SIDE,
         (
-            "{package} {here} from this environment generates the load on both sides; the live baseline's version, "
-            "{there}, is compared only if its application uses it"
+            "{package} {here} from this virtual environment generates the load on both sides; the live baseline's "
+            "version, {there}, is compared only if its application uses it"
         ),
     )
     STALE = (
@@ -339,7 +339,7 @@ class Remark(Enum):
         "machines drift, so measure again with --kafka-update-baselines=add",
     )
     LATER = NoticeKind.BASELINE, "baselines from the future, {day}: a clock was wrong", _MAKE_NEW
-    OTHER_MACHINE = NoticeKind.BASELINE, "baselines from another machine or JDK ({changes})", _MAKE_NEW
+    OTHER_MACHINE = NoticeKind.BASELINE, "baselines measured with another CPU, kernel or JDK ({changes})", _MAKE_NEW
     SMOKE_TEST = (
         NoticeKind.SMOKE_TEST,
         "smoke test (--benchmark-disable): the test ran one round, and no threshold was judged",

@@ -68,7 +68,7 @@ _TOO_SLOW_ADVICE = "use more producers, larger records or a lower rate, or give 
 _BELOW = "threshold {expression!r}: the threshold is {limit}, but the "
 _NOT_IN_LOG = "records lost: {lost:.0f} acknowledged records are missing from the log"
 _UNMATCHED = "no input record has the same identity ({identify}) as what arrived in {output_topic!r}"
-_CHECK_IDENTIFY = "check that the application keeps it, and that identify describes where"
+_CHECK_IDENTIFY = "check that the application keeps the identity, and that identify specifies where to find it"
 SKEWED = "records carry timestamps up to {skew} after their receipt, so the clocks differ by at least that much"
 """Explanation for unknown end-to-end latency."""
 _COLD = (
@@ -138,7 +138,10 @@ class Cause(Enum):
     RECORDS_LOST = (ProblemKind.RECORDS_LOST, _NOT_IN_LOG)
     RECORDS_LOST_BEFORE = (
         ProblemKind.RECORDS_LOST,
-        f"{_NOT_IN_LOG} after a load before the first round (the broker warm-up, or the one that sizes the workers)",
+        (
+            f"{_NOT_IN_LOG} after a load that ran before the first round (the broker warm-up, or the load that "
+            "determines the number of workers)"
+        ),
     )
     OUTPUT_LOST = (
         ProblemKind.RECORDS_LOST,
@@ -217,7 +220,7 @@ class Cause(Enum):
     NO_RATE_HELD = (
         ProblemKind.CAPACITY_NOT_FOUND,
         "no rate met the thresholds: at the lowest rate, {rate}, {reason}",
-        "use a lower low= or looser thresholds",
+        "pass a lower low= to kafka_perf.capacity(), or loosen the thresholds",
     )
     LOWER_BOUND = (
         ProblemKind.LOWER_BOUND,

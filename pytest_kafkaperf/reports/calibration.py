@@ -47,8 +47,8 @@ def describe_trial(test: PerfTest, measured: Sequence[Trial], trials: int, *, le
     name = printable(without_file(test.nodeid))
     last = measured[-1]
     if last.is_invalidated and last not in judged(measured):
-        reason = last.problems[0].fact if last.problems else "one side was colder than the other"
-        return f"{name}: a trial is measured again: {reason}"
+        reason = last.problems[0].fact if last.problems else "one side was less warm than the other"
+        return f"{name}: a trial is repeated: {reason}"
     left = f", {about(left_s)} left" if left_s > 0 else ""
     number = f"{name}: trial {len(judged(measured))} of {trials}"
     if last.problems:

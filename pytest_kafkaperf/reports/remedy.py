@@ -18,7 +18,7 @@ class NextStep:
     """Advice after a test that did not pass."""
 
     label: str
-    """Text before the command, such as `make one:`."""
+    """Text before the command, such as `measure a new baseline:`."""
     command: str = ""
     """Shell command or option; empty if the label is sufficient."""
 
@@ -84,7 +84,8 @@ def _remedy(result: Result) -> tuple[str, ...]:
     missing = obstacle_of(result)
     if missing is not None and result.rounds:
         has_none = missing.kind is ObstacleKind.NO_BASELINE
-        return f"{_COMPARE_INSTEAD}, or make one" if has_none else "make one", "--kafka-update-baselines"
+        label = f"{_COMPARE_INSTEAD}, or measure one" if has_none else "measure a new baseline"
+        return label, "--kafka-update-baselines"
     if result.partial or not result.rounds:
         return "give it more time", "--kafka-time-budget=1h"
     return _remedy_of_noise(result)

@@ -151,7 +151,7 @@ def _how_re_tested(result: Result, further: int) -> str:
     if not suspected or not further or result.verdict is Verdict.INVALID:
         return ""
     is_slower = any(notice.kind is NoticeKind.BOTH_SLOWER for notice in result.warnings)
-    cleared = "slower machine" if is_slower else "cleared"
+    cleared = "machine found slower" if is_slower else "cleared"
     outcome = _RETEST_OUTCOMES.get(worst([check.outcome for check in suspected]), f"re-tested, {cleared}")
     if suspected[0].trials:
         return f"{outcome} side by side, {counted(further, 'trial')}"
@@ -363,7 +363,7 @@ _MOST_NAMES = 20
 def gate_changes(run: RunResult) -> dict[str, list[str]]:
     """Return the tests that exist on only one side of a comparison, grouped by their effect on the gate."""
     texts = {
-        "new, so that only absolute thresholds are judged": run.new,
+        "new, so only absolute thresholds are judged": run.new,
         "removed by this change, with their thresholds": run.removed,
     }
     found = {}
@@ -377,11 +377,11 @@ def gate_changes(run: RunResult) -> dict[str, list[str]]:
 def render_notes(run: RunResult) -> list[str]:
     """Return the notes on all tests' baselines, without wrapping or indentation."""
     names = names_of(run.results)
-    doubts: dict[str, list[str]] = {}
+    doubts: dict[tuple[str, str], list[str]] = {}
     for result in run.results:
         for notice in baseline_doubts(result):
-            doubts.setdefault(notice.text, []).append(names[result.nodeid])
-    notes = [f"{text}: {', '.join(tests)}" for text, tests in doubts.items()]
+            doubts.setdefault((notice.fact, notice.remark.advice), []).append(names[result.nodeid])
+    notes = [f"{fact}: {', '.join(tests)}" + (advice and f"; {advice}") for (fact, advice), tests in doubts.items()]
     notes += [f"{text}: {', '.join(map(printable, tests))}" for text, tests in gate_changes(run).items()]
     if run.orphans:
         notes.append(_orphan_note(run))
@@ -397,7 +397,7 @@ def _orphan_note(run: RunResult) -> str:
     if run.pruned:
         return f"deleted {text} (commit the deletion)"
     if run.settings.prune:
-        return f"{text}; not deleted, because not all tests ran: run without -k, -m, -x, --lf and names of tests"
+        return f"{text}; not deleted, because not all tests ran: run pytest without -k, -m, -x, --lf or test names"
     return f"{text}; delete them with --kafka-prune-baselines"
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.monitoring.readings import Key
 
 _COLD = Reason("a cold broker or application may be the cause")
-_UNEVEN = Reason("one side was colder than the other")
+_UNEVEN = Reason("one side was less warm than the other")
 _DECIDED = (Verdict.PASSED, Verdict.IMPROVED, Verdict.REGRESSED)
 
 

@@ -117,7 +117,7 @@ def first_trial(bench: Bench) -> FirstTrial:
     if not warm.trial.is_invalidated or bench.budget.refuses_trial(bench.runner.rounds) is not None:
         return warm
     bench.on_repeat(bench.judging.judge([warm.trial]))
-    reasons = [*map(str, warm.trial.problems)] or ["one side was colder than the other"]
+    reasons = [*map(str, warm.trial.problems)] or ["one side was less warm than the other"]
     trial = bench.runner.measure_fresh(bench.budget, "again")
     note = Notice(Remark.FIRST_TRIAL_REPEATED, {"reasons": "; ".join(reasons)})
     return FirstTrial(trial=trial, note=note)

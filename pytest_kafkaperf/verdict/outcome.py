@@ -20,7 +20,7 @@ class Verdict(StrEnum):
     IMPROVED = "IMPROVED"
     """Better than the baseline by more than the tolerance, beyond noise."""
     MEASURED = "MEASURED"
-    """A threshold that was not judged (see `Ungated`), or a test in which no threshold was judged."""
+    """A threshold that was deliberately not judged, or a test in which no threshold was judged."""
     INCONCLUSIVE = "INCONCLUSIVE"
     """Neither passed nor failed: no comparison was possible, or the metric is worse but noise may be the cause."""
     REGRESSED = "REGRESSED"

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-_MAKE_ONE = "make one with --kafka-update-baselines"
+_MEASURE_ONE = "measure one with --kafka-update-baselines"
+_MEASURE_NEW = "measure a new baseline with --kafka-update-baselines"
 
 
 class ObstacleKind(Enum):
@@ -15,12 +16,12 @@ class ObstacleKind(Enum):
     The last three occur in comparisons of two reports.
     """
 
-    NO_BASELINE = ("no baseline for this test", _MAKE_ONE)
-    OTHER_ENVIRONMENT = ("no baseline for environment {environment!r} (there is one for {known})", _MAKE_ONE)
-    OTHER_SCENARIO = ("the scenario differs from the baseline's ({changes})", _MAKE_ONE)
+    NO_BASELINE = ("no baseline for this test", _MEASURE_ONE)
+    OTHER_ENVIRONMENT = ("no baseline for environment {environment!r} (there is one for {known})", _MEASURE_ONE)
+    OTHER_SCENARIO = ("the scenario differs from the baseline's ({changes})", _MEASURE_NEW)
     OTHER_CLUSTER = (
         "the baseline was measured on another cluster ({changes})",
-        f"run the test on that cluster, use --kafka-environment for separate baselines, or {_MAKE_ONE}",
+        f"run the test on that cluster, use --kafka-environment for separate baselines, or {_MEASURE_NEW}",
     )
     INVALID_REPORT = ("the base run is INVALID: {problem}",)
     OTHER_SCENARIO_REPORTED = ("the scenario differs from the base report ({changes})",)
@@ -79,7 +80,7 @@ class Reason:
     @property
     def before_command(self) -> str:
         """Text to show before a command that creates a baseline; omits the advice to create one."""
-        replaced = self.obstacle is not None and self.obstacle.advice == _MAKE_ONE
+        replaced = self.obstacle is not None and self.obstacle.advice in (_MEASURE_ONE, _MEASURE_NEW)
         return self.fact if replaced else str(self)
 
     def of_part(self, part: str) -> Reason:

@@ -149,7 +149,7 @@ def texts(remarks: list[dict[str, Any]]) -> list[str]:
 
 def measured_again(test: dict[str, Any]) -> bool:
     """Return True if noise of this machine invalidated the first trial of a test, by its part of the JSON report."""
-    return any("the first trial was measured again" in note for note in texts(test["notes"]))
+    return any("the first trial was repeated" in note for note in texts(test["notes"]))
 
 
 def inherited() -> dict[str, str]:

@@ -68,7 +68,7 @@ def _problems(value: Any) -> Iterator[tuple[str, str]]:
     """
     if isinstance(value, dict):
         yield from ((one["kind"], one["text"]) for one in value.get("problems", ()))
-        invalidated = [note["text"] for note in value.get("notes", ()) if "was measured again: " in note["text"]]
+        invalidated = [note["text"] for note in value.get("notes", ()) if "was repeated: " in note["text"]]
         yield from ((ProblemKind.GENERATOR_TOO_SLOW, note) for note in invalidated if "generator too slow: " in note)
         value = list(value.values())
     if isinstance(value, list):

@@ -47,7 +47,7 @@ def test_a_search_gates_and_is_shown(project: Project, on_broker: str) -> None:
         "capacity >= 1M records/s: capacity is a lower bound here, so the true value may meet the threshold; "
         "see the warnings"
     )
-    assert "even the highest rate met the thresholds; use a higher high=" in run.out
+    assert "even the highest rate met the thresholds; pass a higher high= to kafka_perf.capacity()" in run.out
     assert "step 2, 400 records/s" in run.out
     assert "kafka_perf.capacity: invalid threshold 'produce.latency.p99 <= 20 parsecs':" in run.out
     (written,) = run.baselines

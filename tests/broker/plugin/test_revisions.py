@@ -32,7 +32,7 @@ def test_a_limit_that_quick_brokers_miss_is_measured_again_with_all_compilers(re
     assert (run.status, test["verdict"]) == (pytest.ExitCode.TESTS_FAILED, "VIOLATED"), run.out
     assert compilers_of(test) == ["all", "all"]
     assert not [change for change in test["changed"] if "compiler" in change]
-    (note,) = [text for text in texts(test["notes"]) if text.startswith("measured again on brokers")]
+    (note,) = [text for text in texts(test["notes"]) if text.startswith("repeated on brokers")]
     assert "because with the quick compiler alone, e2e.latency.p50 was" in note
 
 

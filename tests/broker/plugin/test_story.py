@@ -81,7 +81,7 @@ def test_without_a_baseline_a_test_passes_and_says_how_to_make_one(project: Proj
     run = project.test(GUARD).run(on_broker, "--kafka-rounds=1")
     assert (run.status, run.verdicts) == (pytest.ExitCode.OK, {"test_guard": "INCONCLUSIVE"}), run.out
     assert "? INCONCLUSIVE  test_guard" in run.out
-    assert "or make one: pytest test_perf.py::test_guard" in run.out  # the warning
+    assert "or measure one: pytest test_perf.py::test_guard" in run.out  # the warning
     assert run.out.count("InconclusiveWarning") == 1
     assert "1 inconclusive" in run.out.splitlines()
     assert run.baselines == {}

@@ -165,7 +165,7 @@ def test_a_budget_cuts_rounds_and_leaves_out_what_does_not_fit(project: Project,
     assert second[-1][1] - first[0][0] < 60
     run = project.run(on_broker, "--kafka-time-budget=3 s")
     assert run.verdicts == {"test_first": "INCONCLUSIVE", "test_second": "INCONCLUSIVE"}, run.out
-    assert "of the time budget is left; raise --kafka-time-budget" in run.out
+    assert "of the time budget is left; increase --kafka-time-budget" in run.out
     assert run.status == pytest.ExitCode.OK
     strict = project.run(on_broker, "--kafka-time-budget=3 s", "--kafka-strict")
     assert strict.status == NOT_JUDGED

@@ -140,7 +140,8 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     ),
     Remark.HIGHEST_RATE_HELD: (
         CAPACITY,
-        "the capacity is at least 2k records/s: even the highest rate met the thresholds; use a higher high=",
+        "the capacity is at least 2k records/s: even the highest rate met the thresholds; pass a higher high= to "
+        "kafka_perf.capacity()",
     ),
     Remark.GENERATOR_ENDED_SEARCH: (
         CAPACITY,
@@ -162,13 +163,13 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     ),
     Remark.TRIAL_REPEATED: (
         {"trial": 2, "problem": PROBLEM, "cause": PROBLEM.cause},
-        "trial 2 was measured again: broker 1 has ended",
+        "trial 2 was repeated: broker 1 has ended",
     ),
     Remark.ROUND_REPEATED: (
         {"problem": PROBLEM, "cause": PROBLEM.cause},
-        "a round was measured again: broker 1 has ended",
+        "a round was repeated: broker 1 has ended",
     ),
-    Remark.UNEVEN_TRIAL_REPEATED: ({"trial": 2}, "trial 2 was measured again: one side was colder than the other"),
+    Remark.UNEVEN_TRIAL_REPEATED: ({"trial": 2}, "trial 2 was repeated: one side was less warm than the other"),
     Remark.COLD: ({"problem": PROBLEM}, "broker 1 has ended"),
     Remark.DOUBT: ({"problem": PROBLEM}, "broker 1 has ended"),
     Remark.UNDECIDED: (
@@ -176,8 +177,11 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
         "no baseline for this test",
     ),
     Remark.BOTH_SLOWER: (SHIFT, SHIFTED),
-    Remark.MACHINE_SLOWER: (SHIFT, f"the machine differs: {SHIFTED}; Kafka is not the cause"),
-    Remark.MACHINE_CHANGED: (SHIFT, f"the machine differs (kernel: 6.1 -> 6.8): {SHIFTED}; Kafka is not the cause"),
+    Remark.MACHINE_SLOWER: (SHIFT, f"the machine is slower: {SHIFTED}; Kafka is not the cause"),
+    Remark.MACHINE_CHANGED: (
+        SHIFT,
+        f"the machine is slower, and has changed (kernel: 6.1 -> 6.8): {SHIFTED}; Kafka is not the cause",
+    ),
     Remark.RISE: (DRIFT, f"produce.throughput rose by 92% {UNEXPLAINED}"),
     Remark.FALL: (DRIFT, f"produce.throughput fell by 92% {UNEXPLAINED}"),
     Remark.RETESTED_SIDE_BY_SIDE: ({"version": "4.1.1", "shortened": ""}, RETESTED),
@@ -203,14 +207,14 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     Remark.NOT_RETESTED: ({"reason": "the machine is slower"}, "the machine is slower"),
     Remark.FIRST_TRIAL_REPEATED: (
         {"reasons": "round 1: no answer"},
-        "the first trial was measured again: round 1: no answer",
+        "the first trial was repeated: round 1: no answer",
     ),
     Remark.ALL_COMPILERS: (
         {"reasons": "e2e.latency.p99 was 1.2 s"},
-        "measured again on brokers with all of the JVM's compilers, because with the quick compiler alone, "
+        "repeated on brokers with all of the JVM's compilers, because with the quick compiler alone, "
         "e2e.latency.p99 was 1.2 s",
     ),
-    Remark.WARM_TRIAL: ({"reasons": "the warm-up was short"}, "measured again on warm brokers: the warm-up was short"),
+    Remark.WARM_TRIAL: ({"reasons": "the warm-up was short"}, "repeated on warm brokers: the warm-up was short"),
     Remark.TEST_REPEATED: ({"verdict": "PASSED"}, "this test was repeated; its earlier verdict was PASSED"),
     Remark.REPEAT_UNDECIDED: (
         {},
@@ -227,11 +231,12 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     ),
     Remark.TRIAL_BROKEN_OFF: (
         {},
-        "the time budget ran out during a fresh trial, so that trial does not count; raise --kafka-time-budget",
+        "the time budget ran out during a fresh trial, so that trial does not count; increase --kafka-time-budget",
     ),
     Remark.NO_TIME_FOR_TRIAL: (
         {"needed": Quantity(35, Unit.SECONDS), "left": Quantity(16.1, Unit.SECONDS)},
-        "another fresh trial takes 35 s, but only 16.1 s of the time budget is left for it; raise --kafka-time-budget",
+        "another fresh trial takes 35 s, but only 16.1 s of the time budget is left for it; increase "
+        "--kafka-time-budget",
     ),
     Remark.NOT_RUN: (
         {
@@ -239,7 +244,7 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
             "needed": Quantity(29.9, Unit.SECONDS),
             "left": Quantity(20, Unit.SECONDS),
         },
-        "not run: 3 rounds take 29.9 s, but only 20 s of the time budget is left; raise --kafka-time-budget, or run "
+        "not run: 3 rounds take 29.9 s, but only 20 s of the time budget is left; increase --kafka-time-budget, or run "
         "fewer tests",
     ),
     Remark.SHORT_WARM_UP: (
@@ -248,8 +253,8 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     ),
     Remark.NOISY_TRIALS: (
         {"noise": Quantity(0.12, Unit.RATIO, 2)},
-        "the noise between trials was up to 12%; --kafka-quick-compiler reduces it and saves time; do not use it to "
-        "compare what the JVM's optimizing compiler makes of two versions",
+        "the noise between trials was up to 12%; --kafka-quick-compiler reduces it and saves time; do not use it if "
+        "the two versions may differ in how well the JVM's optimizing compiler speeds them up",
     ),
     Remark.PARTLY_CALIBRATED: (
         {"expression": "recovery <= max(baseline, 5 s)"},
@@ -273,8 +278,8 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     Remark.NOTHING_DIFFERS: ({}, "nothing differs: both sides have the same commit and packages"),
     Remark.CLIENT_SHARED: (
         {"package": "aiokafka", "here": "0.14.0", "there": "0.13.0"},
-        "aiokafka 0.14.0 from this environment generates the load on both sides; the live baseline's version, 0.13.0, "
-        "is compared only if its application uses it",
+        "aiokafka 0.14.0 from this virtual environment generates the load on both sides; the live baseline's version, "
+        "0.13.0, is compared only if its application uses it",
     ),
     Remark.STALE: (
         {},
@@ -308,7 +313,8 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     ),
     Remark.OTHER_MACHINE: (
         {"changes": "kernel: 6.1 -> 6.8"},
-        "baselines from another machine or JDK (kernel: 6.1 -> 6.8); measure new ones with --kafka-update-baselines",
+        "baselines measured with another CPU, kernel or JDK (kernel: 6.1 -> 6.8); measure new ones with "
+        "--kafka-update-baselines",
     ),
     Remark.SMOKE_TEST: (
         {},
@@ -343,7 +349,7 @@ def test_a_notice_has_a_fact_apart_from_its_advice_and_its_side_before_both() ->
     assert (
         notice.fact == "the baseline: the capacity is at least 2k records/s: even the highest rate met the thresholds"
     )
-    assert notice.text == f"{notice.fact}; use a higher high="
+    assert notice.text == f"{notice.fact}; pass a higher high= to kafka_perf.capacity()"
 
 
 def test_a_busy_machine_has_no_side() -> None:

@@ -42,8 +42,8 @@ TEXTS: dict[Cause, tuple[dict[str, object], str]] = {
     Cause.RECORDS_LOST: ({"lost": 5.0}, "records lost: 5 acknowledged records are missing from the log"),
     Cause.RECORDS_LOST_BEFORE: (
         {"lost": 5.0},
-        "records lost: 5 acknowledged records are missing from the log after a load before the first round (the "
-        "broker warm-up, or the one that sizes the workers)",
+        "records lost: 5 acknowledged records are missing from the log after a load that ran before the first "
+        "round (the broker warm-up, or the load that determines the number of workers)",
     ),
     Cause.OUTPUT_LOST: (
         {"lost": 5.0},
@@ -82,12 +82,13 @@ TEXTS: dict[Cause, tuple[dict[str, object], str]] = {
     Cause.NOTHING_MATCHED: (
         {"identify": "json:order.id", "others": Count(2, "record"), "output_topic": "bills"},
         "no input record has the same identity (json:order.id) as what arrived in 'bills' (2 records): check that the "
-        "application keeps it, and that identify describes where",
+        "application keeps the identity, and that identify specifies where to find it",
     ),
     Cause.NO_IDENTITY_MATCHED: (
         {"identify": "json:id", "others": Count(2, "record"), "output_topic": "bills", "first": "no key and no value"},
         "no input record has the same identity (json:id) as what arrived in 'bills' (2 records, the first of which has "
-        "no key and no value): check that the application keeps it, and that identify describes where",
+        "no key and no value): check that the application keeps the identity, and that identify specifies where "
+        "to find it",
     ),
     Cause.NO_OUTPUT: (
         {"topic": "orders", "output_topic": "bills"},
@@ -134,8 +135,8 @@ TEXTS: dict[Cause, tuple[dict[str, object], str]] = {
     ),
     Cause.NO_RATE_HELD: (
         {"rate": RATE, "reason": "errors 5 (threshold == 0)"},
-        "no rate met the thresholds: at the lowest rate, 1k records/s, errors 5 (threshold == 0); use a lower low= or "
-        "looser thresholds",
+        "no rate met the thresholds: at the lowest rate, 1k records/s, errors 5 (threshold == 0); pass a lower low= to "
+        "kafka_perf.capacity(), or loosen the thresholds",
     ),
     Cause.LOWER_BOUND: (
         {"expression": "recovery <= 5 s", "metric": "recovery", "may": "exceed"},

@@ -71,7 +71,7 @@ def test_the_command_has_the_options_of_the_run() -> None:
     command = "pytest tests/perf/test_orders.py::test_new --kafka-cluster=local:4.0.0 --kafka-brokers=3"
     new = dataclasses.replace(new, options={"cluster": "local:4.0.0", "brokers": "3"})
     advice = (
-        "compare with this branch's base (--kafka-compare=git:merge-base), or make one: "
+        "compare with this branch's base (--kafka-compare=git:merge-base), or measure one: "
         f"{command} --kafka-update-baselines"
     )
     assert undecided(new) == f"test_new could not be decided: no baseline for this test; {advice}"

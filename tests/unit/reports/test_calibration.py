@@ -89,7 +89,7 @@ def test_each_trial_has_a_line() -> None:
     ] == [
         f"test_flood: trial 2 of 3, {RATE} 1.31M/s, about 4 min left",
         f"test_flood: trial 3 of 3, {RATE} 1.31M/s",
-        "test_flood: a trial is measured again: late",
+        "test_flood: a trial is repeated: late",
         "test_flood: trial 1 of 3: INVALID: records lost",
     ]
 
@@ -99,7 +99,7 @@ def test_a_trial_with_one_colder_side_is_measured_again() -> None:
     cold = Round(metrics={RATE: 1.0}, compiler={1: 0.5})
     uneven = dataclasses.replace(trial(), rounds=(cold,), other_side=trial().rounds)
     line = describe_trial(GATED, [trial(), uneven], 3, left_s=50)
-    assert line == "test_flood: a trial is measured again: one side was colder than the other"
+    assert line == "test_flood: a trial is repeated: one side was less warm than the other"
 
 
 def test_the_time_left_follows_the_speed_of_this_machine() -> None:

@@ -69,7 +69,7 @@ def test_the_message_says_why() -> None:
         "test_broken broke its limit: produce.latency.p99 12.1 ms, allowed <= 10 ms",
         "AssertionError: 1 == 2",
         "test_new could not be decided: no baseline for this test%0A"
-        "  compare with this branch's base (--kafka-compare=git:merge-base), or make one: "
+        "  compare with this branch's base (--kafka-compare=git:merge-base), or measure one: "
         f"pytest {new.nodeid} --kafka-cluster=local --kafka-update-baselines",
     ]
 

@@ -160,10 +160,10 @@ def test_only_strict_fails_what_could_not_be_decided() -> None:
     assert failure_of(new, strict=False) is None
     assert headline(new) == Headline(
         sentence="test_new could not be decided: no baseline for this test",
-        next_step=NextStep(label=f"{COMPARE}, or make one:", command=command),
+        next_step=NextStep(label=f"{COMPARE}, or measure one:", command=command),
     )
     assert failure_of(new, strict=True) == (
-        f"test_new could not be decided: no baseline for this test\n  {COMPARE}, or make one: {command}"
+        f"test_new could not be decided: no baseline for this test\n  {COMPARE}, or measure one: {command}"
     )
 
 

@@ -104,7 +104,7 @@ def test_tests_of_one_side_alone_are_listed() -> None:
     head, _, rest = text.partition("\n\n- ")
     assert head == "### ✅ 1 Kafka test was only measured"
     added, gone, _ = rest.split("\n", 2)
-    assert added == f"new, so that only absolute thresholds are judged: <code>{new.nodeid}</code>"
+    assert added == f"new, so only absolute thresholds are judged: <code>{new.nodeid}</code>"
     first = "<code>tests/test_a.py::test_0&#124;</code>"
     assert gone.startswith(f"- removed by this change, with their thresholds: {first}, ")
     assert gone.endswith("test_19&#124;</code>, <code>2 more</code>")

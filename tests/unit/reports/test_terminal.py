@@ -61,9 +61,9 @@ EXPECTED_80 = """\
   ✓ produce.throughput >= 50k records/s      52.3k/s
 ? INCONCLUSIVE  test_new                    no baseline for this test
   ? produce.throughput >= baseline - 10%     52.3k/s
-      compare with this branch's base (--kafka-compare=git:merge-base), or make
-      one: pytest tests/perf/test_orders.py::test_new --kafka-cluster=local
-      --kafka-update-baselines
+      compare with this branch's base (--kafka-compare=git:merge-base), or
+      measure one: pytest tests/perf/test_orders.py::test_new
+      --kafka-cluster=local --kafka-update-baselines
 ✗ INVALID       test_lost_broker
   round 1: no record was acknowledged for 15 s while 300 were outstanding: the
     cluster is down
@@ -105,7 +105,7 @@ EXPECTED_140 = """\
   scenario: defaults
 ? INCONCLUSIVE  test_new                          no baseline for this test
   ? produce.throughput >= baseline - 10%           52.3k/s  51.3–53.3
-      compare with this branch's base (--kafka-compare=git:merge-base), or make one: pytest tests/perf/test_orders.py::test_new
+      compare with this branch's base (--kafka-compare=git:merge-base), or measure one: pytest tests/perf/test_orders.py::test_new
       --kafka-cluster=local --kafka-update-baselines
   scenario: defaults
 ✗ INVALID       test_lost_broker
@@ -211,8 +211,8 @@ def test_a_baseline_of_another_environment_is_not_printed() -> None:
   no baseline for environment 'laptop' (there is one for 'ci')
   threshold                               measured     rounds
   ? produce.throughput >= baseline - 10%   52.3k/s  51.3–53.3
-      make one: pytest tests/perf/test_orders.py::test_x --kafka-cluster=local
-      --kafka-update-baselines"""
+      measure a new baseline: pytest tests/perf/test_orders.py::test_x
+      --kafka-cluster=local --kafka-update-baselines"""
     )
 
 
@@ -350,7 +350,7 @@ def test_a_slowdown_that_persisted_is_not_called_cleared() -> None:
     values = {"metric": check.metric, "change": RelativeChange(-0.3), "where": "with unchanged brokers"}
     slower = dataclasses.replace(over, warnings=(Notice(Remark.MACHINE_SLOWER, values),))
     assert how_of(over) == "re-tested, cleared in 2 fresh trials"
-    assert how_of(slower) == "re-tested, slower machine in 2 fresh trials"
+    assert how_of(slower) == "re-tested, machine found slower in 2 fresh trials"
 
 
 def test_the_line_above_the_table_breaks_between_its_parts() -> None:

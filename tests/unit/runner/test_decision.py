@@ -307,7 +307,7 @@ def test_a_first_trial_whose_generator_stays_too_slow_is_measured_again_once(*, 
     bench = Bench(runner=runner, judging=ScriptedJudging(lambda _: PASSED), budget=time_budget_of(ROUNDS))
     ran = decide(bench, first_trial(bench), FurtherTrials(runner=runner))
     assert log.count("A") == 2 * ROUNDS + (1 if heals else 2) * MOST_REPEATED
-    assert list(map(str, ran.notes)) == ["the first trial was measured again: round 1: too slow"]
+    assert list(map(str, ran.notes)) == ["the first trial was repeated: round 1: too slow"]
     assert [list(map(str, trial.problems)) for trial in ran.trials] == [[] if heals else ["round 1: too slow"]]
 
 
@@ -332,7 +332,7 @@ def test_a_first_trial_that_the_machine_has_invalidated_is_measured_again_once(
     again = kind is ProblemKind.WORKER_LOST
     assert log.count("A") == (2 * ROUNDS if again else ROUNDS)
     assert repeated == ([PASSED] if again else [])
-    told = ["the first trial was measured again: round 1: oops"] if again else []
+    told = ["the first trial was repeated: round 1: oops"] if again else []
     assert list(map(str, ran.notes)) == told
     assert len(ran.trials) == 1
     assert bool(ran.trials[0].problems) == (not heals or not again)

@@ -110,7 +110,7 @@ def test_a_round_for_which_the_generator_was_too_slow_is_repeated(late: int, *, 
     assert len(found.rounds) == ROUNDS
     assert found.other_side is None or len(found.other_side) == ROUNDS
     assert list(map(str, found.problems)) == ["round 1: too slow"] * (late > MOST_REPEATED)
-    assert list(map(str, found.warnings)) == ["a round was measured again: too slow"] * repeated
+    assert list(map(str, found.warnings)) == ["a round was repeated: too slow"] * repeated
     if both:
         assert log[2 : 2 * repeated + 6] == [*["A", "B"] * (repeated + 1), "B", "A"]
 

@@ -30,7 +30,7 @@ def test_slow_report():
     fails_until(2, "report")
 
 def test_slow_first_trial():
-    note = f"the first trial was measured again: {TOO_SLOW.text}"
+    note = f"the first trial was repeated: {TOO_SLOW.text}"
     pathlib.Path("report.json").write_text(json.dumps({"tests": [{"notes": [{"text": note}]}]}))
     note_report(pathlib.Path("report.json"))
     fails_until(2, "first")

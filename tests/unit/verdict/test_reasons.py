@@ -6,28 +6,29 @@ import pytest
 
 from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind, Reason, joined
 
-_MAKE = "make one with --kafka-update-baselines"
+_ONE = "measure one with --kafka-update-baselines"
+_NEW = "measure a new baseline with --kafka-update-baselines"
 _CHANGES = {"changes": "brokers: 3 -> 2; kafka: 4.0 -> 4.1"}
 
 
 @pytest.mark.parametrize(
     ("obstacle", "fact", "advice"),
     [
-        (Obstacle(ObstacleKind.NO_BASELINE), "no baseline for this test", _MAKE),
+        (Obstacle(ObstacleKind.NO_BASELINE), "no baseline for this test", _ONE),
         (
             Obstacle(ObstacleKind.OTHER_ENVIRONMENT, {"environment": "new", "known": "'ci', 'laptop'"}),
             "no baseline for environment 'new' (there is one for 'ci', 'laptop')",
-            _MAKE,
+            _ONE,
         ),
         (
             Obstacle(ObstacleKind.OTHER_SCENARIO, _CHANGES),
             "the scenario differs from the baseline's (brokers: 3 -> 2; kafka: 4.0 -> 4.1)",
-            _MAKE,
+            _NEW,
         ),
         (
             Obstacle(ObstacleKind.OTHER_CLUSTER, _CHANGES),
             "the baseline was measured on another cluster (brokers: 3 -> 2; kafka: 4.0 -> 4.1)",
-            f"run the test on that cluster, use --kafka-environment for separate baselines, or {_MAKE}",
+            f"run the test on that cluster, use --kafka-environment for separate baselines, or {_NEW}",
         ),
         (
             Obstacle(ObstacleKind.INVALID_REPORT, {"problem": "round 1: the broker was lost"}),
@@ -56,7 +57,7 @@ def test_each_obstacle_has_a_fact_and_perhaps_advice(obstacle: Obstacle, fact: s
 def test_a_command_replaces_the_advice_to_make_a_baseline() -> None:
     """The command that makes one follows, so the advice would be there twice."""
     reason = Reason.of(Obstacle(ObstacleKind.NO_BASELINE))
-    assert str(reason) == f"no baseline for this test; {_MAKE}"
+    assert str(reason) == f"no baseline for this test; {_ONE}"
     assert reason.before_command == "no baseline for this test"
 
 
@@ -71,6 +72,6 @@ def test_a_reason_of_a_part_keeps_its_advice() -> None:
     relative = Reason.of(Obstacle(ObstacleKind.NO_BASELINE)).of_part("baseline + 10%")
     absolute = Reason("median of 5 rounds, each 30 ms").of_part("25 ms")
     assert joined([relative, absolute]) == (
-        f"baseline + 10%: no baseline for this test; {_MAKE}; 25 ms: median of 5 rounds, each 30 ms"
+        f"baseline + 10%: no baseline for this test; {_ONE}; 25 ms: median of 5 rounds, each 30 ms"
     )
     assert relative.before_command == "baseline + 10%: no baseline for this test"

@@ -283,7 +283,7 @@ def test_where_the_lowest_rate_does_not_hold_the_round_says_why() -> None:
         problem_told(
             ProblemKind.CAPACITY_NOT_FOUND,
             "no rate met the thresholds: at the lowest rate, 1k records/s, only 455 records/s of 1k records/s were "
-            "acknowledged in time; use a lower low= or looser thresholds",
+            "acknowledged in time; pass a lower low= to kafka_perf.capacity(), or loosen the thresholds",
         ),
     )
     assert [step.rate for step in found.steps] == [LOW, LOW, LOW]

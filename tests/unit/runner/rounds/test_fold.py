@@ -511,8 +511,8 @@ def _unwrapped(record: Any) -> bytes:
             {"identify": {"input": "value:16", "output": _unwrapped}},
             900,
             "no input record has the same identity (input value:16, output tests.unit.runner.rounds.test_fold."
-            "_unwrapped) as what arrived in 'out' (900 records): check that the application keeps it, and that "
-            "identify describes where",
+            "_unwrapped) as what arrived in 'out' (900 records): check that the application keeps the identity, and "
+            "that identify specifies where to find it",
         ),
         ({}, 0, NO_OUTPUT.text),
     ],
