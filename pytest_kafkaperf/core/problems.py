@@ -253,6 +253,11 @@ class Cause(Enum):
         _COLD,
         "the warm-up used all of kafka_broker_warmup: raise it, or use a machine with more cores",
     )
+    UNEVEN_TRIALS = (
+        ProblemKind.COLD_BROKER,
+        "in {uneven} of {trials}, the brokers on one side were less warm than on the other",
+        "run the test on a machine with fewer other programs, or raise kafka_broker_warmup",
+    )
 
     def __init__(self, kind: ProblemKind, text: str, advice: str = "") -> None:
         self.kind = kind
@@ -366,6 +371,11 @@ class Problem:
     def perhaps_because(self, excuse: str) -> Problem:
         """Return the same problem with a possible explanation."""
         return replace(self, excuse=excuse)
+
+
+def only_late(problems: Iterable[Problem]) -> bool:
+    """Return True if all problems, of which there may be none, are that the generator was too slow."""
+    return all(problem.kind is ProblemKind.GENERATOR_TOO_SLOW for problem in problems)
 
 
 def merged(problems: Iterable[Problem]) -> list[Problem]:

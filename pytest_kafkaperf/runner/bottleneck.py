@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pytest_kafkaperf.core.metrics import PROCESS_METRICS, STEADINESS_METRICS, metric
 from pytest_kafkaperf.core.notices import Notice, Remark
-from pytest_kafkaperf.core.problems import ProblemKind
+from pytest_kafkaperf.core.problems import only_late
 from pytest_kafkaperf.core.units import Quantity, Unit, format_quantity, short_change
 from pytest_kafkaperf.runner.result import Result, judged
 from pytest_kafkaperf.scenarios.scenario import Scenario
@@ -70,8 +70,7 @@ GROUP = Way(word="committed", throughput="app.throughput", latency="app.delay", 
 
 def bottleneck(result: Result) -> Notice | None:
     """Return a note about where a failed test lost time or throughput; None if the values do not show where."""
-    is_late = all(problem.kind is ProblemKind.GENERATOR_TOO_SLOW for problem in result.problems)
-    if not result.verdict.fails or not is_late:
+    if not result.verdict.fails or not only_late(result.problems):
         return None
     failed = _failed_way(result)
     if failed is None:

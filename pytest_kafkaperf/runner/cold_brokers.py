@@ -76,8 +76,10 @@ def cold_judgement(judgement: Judgement, trials: Sequence[Trial], *, kept: bool)
     - REGRESSED against a stored baseline becomes INCONCLUSIVE.
     """
     is_off = any(trial.warm_up_end is WarmUpEnd.OFF for trial in trials)
-    if is_off or judgement.problems or not any(map(is_cold, trials)):
+    if is_off or judgement.problems:
         return judgement
+    if not any(map(is_cold, trials)):
+        return _uneven_judgement(judgement, trials)
     paired = any(trial.other_side is not None for trial in trials)  # for example after a side-by-side re-test
     uneven = any(trial.is_uneven for trial in trials)
     checks = tuple(_cold_check(check, paired=paired, uneven=uneven) for check in judgement.checks)
@@ -86,6 +88,30 @@ def cold_judgement(judgement: Judgement, trials: Sequence[Trial], *, kept: bool)
     found = Verdict.INVALID if kept else worst([check.outcome for check in checks])
     problems = tuple(_problems(trials)) if found is Verdict.INVALID else ()
     return dataclasses.replace(judgement, verdict=found, checks=checks, problems=problems, unsettled=False)
+
+
+def _uneven_judgement(judgement: Judgement, trials: Sequence[Trial]) -> Judgement:
+    """Return the judgment of a comparison with warm brokers, of which those on one side may have been less warm.
+
+    A single such trial decides nothing. If too many trials are uneven to leave them out, the test is INVALID.
+    """
+    counting = [trial for trial in trials[1:] if trial.is_uneven and trial.is_invalidated]
+    if counting:
+        values = {"uneven": len(counting), "trials": Count(len(trials), "trial")}
+        problem = Problem(Cause.UNEVEN_TRIALS, values)
+        return dataclasses.replace(judgement, verdict=Verdict.INVALID, problems=(problem,), unsettled=False)
+    if len(trials) > 1 or not trials[0].is_uneven:
+        return judgement
+    checks = tuple(
+        dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reasons=(_UNEVEN,))
+        if check.is_relative and check.outcome in (Verdict.PASSED, Verdict.IMPROVED) and check.metric not in LOG_FACTS
+        else check
+        for check in judgement.checks
+    )
+    if checks == judgement.checks:
+        return judgement
+    found = worst([check.outcome for check in checks])
+    return dataclasses.replace(judgement, verdict=found, checks=checks, unsettled=not found.fails)
 
 
 def _cold_check(check: Check, *, paired: bool, uneven: bool) -> Check:

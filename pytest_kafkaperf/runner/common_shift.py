@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import file_of
-from pytest_kafkaperf.runner.result import Result
+from pytest_kafkaperf.runner.cold_brokers import is_cold
+from pytest_kafkaperf.runner.result import Result, judged
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.scale import sign_of
 
@@ -37,7 +38,7 @@ class CommonShift:
         side_by_side = [check for check in suspected if check.trials]
         if any(check.outcome is Verdict.REGRESSED for check in side_by_side):
             self._machine = None  # Kafka as a whole may be slower, so each suspected regression must be confirmed
-        elif both_slower:
+        elif both_slower and not any(map(is_cold, judged(result.trials))):  # cold brokers are slower on any machine
             self._machine = result.nodeid
 
     @property

@@ -204,7 +204,7 @@ def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> T
     trial = way.runner.measure_fresh(bench.budget, f"{way.label} {len(trials) + 1}", restart=restart)
     if len(trial.rounds) < declared and not trial.problems and not trial.lost_records:
         raise OutOfTimeError(Notice(Remark.TRIAL_BROKEN_OFF))
-    if trial.other_failed and way.brokers is not None:
+    if trial.other_failed and way.brokers is not None and not way.brokers.are_own:
         raise RetestFailedError(f"a side-by-side trial with the baseline's brokers failed: {trial.other_failed}")
     return trial
 

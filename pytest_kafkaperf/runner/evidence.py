@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pytest_kafkaperf.clusters.target import External
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.notices import Notice, Remark
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.problems import Problem, only_late
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import Quantity, Unit
@@ -264,15 +264,15 @@ class Judging:
         judgement = judge(thresholds, measured, comparison, problems=problems, bounds=bounds)
         if not judgement.problems:
             return judgement
-        late_only = all(problem.kind is ProblemKind.GENERATOR_TOO_SLOW for problem in judgement.problems)
-        sure = [trial.certain(latencies=late_only) for trial in counted]
+        is_late = only_late(judgement.problems)
+        sure = [trial.certain(latencies=is_late) for trial in counted]
         rounds = [one for trial in sure for one in trial.rounds]
         known = [one for one in thresholds if all(one.metric.name in each for each in rounds)]
         certain = judge(known, sure, comparison, bounds=bounds)
         if _fails(certain):
             return _led(judgement, certain)
         # Further trials can confirm a regression if the first one was far slower than the generator can explain.
-        goes_on = late_only and certain.unsettled and not any(trial.problems for trial in counted[1:])
+        goes_on = is_late and certain.unsettled and not any(trial.problems for trial in counted[1:])
         return dataclasses.replace(judgement, unsettled=goes_on)
 
     def _skew_problems(self, trials: Sequence[Trial]) -> list[Problem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_kafkaperf.clusters.cluster import Cluster, as_cluster
@@ -23,7 +24,6 @@ from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
-from pathlib import Path
 
 _WARM_UP_S = 60.0
 """Maximum warm-up for brokers started here; the same as the default in tests."""

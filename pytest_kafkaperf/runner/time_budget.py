@@ -95,13 +95,15 @@ class PerfTestBudget:
         """Expect a re-test's trials, run either like the first trial or side by side with the baseline's brokers."""
         self._pace = self._side_by_side if side_by_side else self._alone
 
-    def limited(self, turns: Iterable[_T]) -> Iterator[_T]:
+    def limited(self, turns: Iterable[_T], ran: Callable[[], int]) -> Iterator[_T]:
         """Yield a trial's turns, one per planned round, as long as they can finish before the deadline.
 
-        If all declared rounds are planned, further turns must leave enough time for the later tests.
+        If all declared rounds are planned, further turns must leave enough time for the later tests. `ran` returns the
+        number of rounds so far; a repeated round is not a further one.
         """
         is_cut = self._planned < self._test.scenario.rounds
-        for number, turn in enumerate(turns):
+        for turn in turns:
+            number = ran()
             if is_cut and number >= self._planned:
                 return
             latest_s = self._run.deadline_s if number < self._planned else self._latest_s

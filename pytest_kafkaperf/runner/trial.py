@@ -6,13 +6,14 @@ import dataclasses
 import datetime
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from pytest_kafkaperf.core.environment import usable_cores
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.metrics import LOG_FACTS
 from pytest_kafkaperf.core.notices import Notice, NoticeKind, Remark
-from pytest_kafkaperf.core.problems import Cause, Problem, ProblemKind
+from pytest_kafkaperf.core.problems import Cause, Place, Problem, only_late
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.load.allocation import WorkerAllocation, decided, undecidable
 from pytest_kafkaperf.load.controller import Progress
@@ -37,6 +38,54 @@ def not_run(error: ClusterError | None = None) -> Trial:
 def now() -> str:
     """Return the current time in ISO 8601, rounded to seconds."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+class _Unfinished:
+    """A trial that is running, with what has been measured so far."""
+
+    def __init__(self, sides: Sequence[SideRounds]) -> None:
+        """`sides` are the test's side and, if there is one, the live baseline."""
+        self._created = now()
+        self._sides = sides
+        self._warm_ups: tuple[WarmUp, ...] = ()
+        self.lost = dict.fromkeys(sides, 0.0)
+        """Number of records that each side lost before its first round."""
+        for side in sides:
+            side.rounds = []  # otherwise those of the trial before would count if this one fails early
+
+    def add(self, warm_ups: Mapping[SideRounds, WarmUp]) -> None:
+        """Add each side's warm-up."""
+        self._warm_ups = tuple(warm_ups[side] for side in self._sides)
+        for side in self._sides:
+            self.lost[side] += warm_ups[side].lost
+
+    def so_far(self) -> Trial:
+        """Return the trial with the rounds so far."""
+        ours, *other = (tuple(_with_losses(side.rounds, self.lost[side])) for side in self._sides)
+        problems = [
+            *_problems(ours, other_side=False),
+            *(problem for theirs in other for problem in _other_side_problems(theirs)),
+        ]
+        return Trial(
+            created=self._created,
+            rounds=ours,
+            other_side=other[0] if other else None,
+            problems=tuple(problems or self._warm_up_problems()),
+            warm_ups=self._warm_ups,
+        )
+
+    def _warm_up_problems(self) -> Iterator[Problem]:
+        """Yield the problems of warm-ups that broke although the rounds after them did not."""
+        for number, one in enumerate(self._warm_ups):
+            place = Place(other_side=number > 0)
+            yield from (dataclasses.replace(problem, place=place) for problem in one.problems)
+
+    def failed(self, error: ClusterError) -> Trial:
+        """Return a trial without rounds, unless records were lost, which counts whatever happened later."""
+        known = self.so_far()
+        if known.lost_records:
+            return dataclasses.replace(known, problems=(*known.problems, Problem.of(error)))
+        return dataclasses.replace(not_run(error), created=self._created)
 
 
 class TrialRunner:
@@ -93,44 +142,47 @@ class TrialRunner:
             failed = self._restarted()
             if failed is not None:
                 return failed
-        created, sides = now(), self._in_order()
-        warmed: dict[SideRounds, WarmUp] = {}
-        self._trials += 1
-        lost = dict.fromkeys(self._sides, 0.0)
+        trial = _Unfinished(self._sides)
         try:
-            if self.allocation.is_open:
-                with self._stopwatch.measure(Span.PROBE):
-                    self.allocation, lost[self._sides[0]] = self._probed(f"{label} sizing".strip())
-            with running(sides, self.allocation, label=label) as workers:
-                began_s = time.monotonic()
-                with self._stopwatch.measure(Span.WARM_UP):
-                    found = warm_up(sides, workers, most_s=self._warm_up_s, short=short)
-                warmed = dict(zip(sides, found, strict=True))
-                for side in sides:
-                    lost[side] += warmed[side].lost
-                turns = self._turns(warm_up_s=time.monotonic() - began_s)
-                for _ in rounds(sides, workers, turns if budget is None else budget.limited(turns)):
-                    if suffices(self._sides[0].rounds):  # all rounds so far are kept
-                        break
+            self._measure(trial, budget, label, short=short, suffices=suffices)
         except ClusterError as error:
-            return dataclasses.replace(not_run(error), created=created)
-        ours, *other = (_with_losses(side.rounds, lost[side]) for side in self._sides)
-        problems = [
-            *_problems(ours, other_side=False),
-            *(text for theirs in other for text in _other_side_problems(theirs)),
-        ]
-        return Trial(
-            created=created,
-            rounds=tuple(ours),
-            other_side=tuple(other[0]) if other else None,
-            problems=tuple(problems),
-            warm_ups=tuple(warmed[side] for side in self._sides),
-        )
+            return trial.failed(error)
+        return trial.so_far()
 
-    def _turns(self, *, warm_up_s: float) -> Iterator[int]:
-        """Yield the index of the side that goes first in each of the trial's rounds; late rounds are repeated."""
+    def _measure(
+        self,
+        trial: _Unfinished,
+        budget: PerfTestBudget | None,
+        label: str,
+        *,
+        short: bool,
+        suffices: Callable[[Sequence[Round]], bool],
+    ) -> None:
+        """Run the loads of a trial; raises ClusterError if a side fails."""
+        sides = self._in_order()
+        self._trials += 1
+        if self.allocation.is_open:
+            with self._stopwatch.measure(Span.PROBE):
+                self.allocation, trial.lost[self._sides[0]] = self._probed(f"{label} sizing".strip())
+        with running(sides, self.allocation, label=label) as workers:
+            began_s = time.monotonic()
+            with self._stopwatch.measure(Span.WARM_UP):
+                found = warm_up(sides, workers, most_s=self._warm_up_s, short=short)
+            trial.add(dict(zip(sides, found, strict=True)))
+            turns = self._turns(trial, warm_up_s=time.monotonic() - began_s)
+            if budget is not None:
+                turns = budget.limited(turns, lambda: len(self._sides[0].rounds))
+            for _ in rounds(sides, workers, turns):
+                if suffices(self._sides[0].rounds):  # all rounds so far are kept
+                    break
+
+    def _turns(self, trial: _Unfinished, *, warm_up_s: float) -> Iterator[int]:
+        """Yield the index of the side that goes first in each of the trial's rounds; late rounds are repeated.
+
+        A late round is kept until it has been repeated, because there may be no time for that.
+        """
         repeated = 0
-        for first in self._planned_turns(warm_up_s=warm_up_s):
+        for first in self._planned_turns(trial, warm_up_s=warm_up_s):
             yield first
             while repeated < MOST_REPEATED and self._is_late():
                 repeated += 1
@@ -138,11 +190,14 @@ class TrialRunner:
                 for side in self._sides:
                     _replace_late_round(side.rounds)
 
-    def _planned_turns(self, *, warm_up_s: float) -> Iterator[int]:
+    def _planned_turns(self, trial: _Unfinished, *, warm_up_s: float) -> Iterator[int]:
         """Yield the same without repeated rounds (see `MOST_PAIRS`)."""
         ends_s = time.monotonic() + warm_up_s
         yield from (number % len(self._sides) for number in range(self.rounds))
-        while len(self._sides) > 1 and time.monotonic() < ends_s and not self._is_complete():
+        while len(self._sides) > 1 and time.monotonic() < ends_s:
+            so_far = trial.so_far()
+            if len(so_far.rounds) + 2 > MOST_PAIRS or self.is_precise(so_far):
+                return
             yield from (0, 1)  # as often the one side first as the other
 
     def _is_late(self) -> bool:
@@ -152,17 +207,9 @@ class TrialRunner:
         takes much less time than repeating the trial. A search for the capacity handles such moments on its own.
         """
         last = [side.rounds[-1] for side in self._sides]
-        kinds = {problem.kind for one in last for problem in one.problems}
+        problems = [problem for one in last for problem in one.problems]
         is_lost = any(one.metrics.get("lost") for one in last)
-        return kinds == {ProblemKind.GENERATOR_TOO_SLOW} and not is_lost and not self._sides[0].searches
-
-    def _is_complete(self) -> bool:
-        """Return True if a side-by-side trial needs no further rounds."""
-        ours, other = (tuple(side.rounds) for side in self._sides)
-        if len(ours) + 2 > MOST_PAIRS:
-            return True
-        problems = (*_problems(ours, other_side=False), *_problems(other, other_side=True))
-        return self.is_precise(Trial(created=now(), rounds=ours, other_side=other, problems=problems))
+        return bool(problems) and only_late(problems) and not is_lost and not self._sides[0].searches
 
     def measure_fresh(self, budget: PerfTestBudget | None = None, label: str = "", *, restart: bool = True) -> Trial:
         """Run a further trial, by default on restarted brokers; brokers on all sides restart at the same time.
@@ -211,11 +258,17 @@ class TrialRunner:
 
 
 def _replace_late_round(measured: list[Round]) -> None:
-    """Remove the second-to-last round, which was repeated, and report its problems as warnings of the last round."""
+    """Remove the second-to-last round, which was repeated, and report its problems as warnings of the last round.
+
+    What the log shows about its records counts nevertheless, as if it had happened in the last round.
+    """
     late = measured.pop(-2)
-    before = [notice for notice in late.warnings if notice.kind is NoticeKind.REPEATED]
-    now = [Notice(Remark.ROUND_REPEATED, {"problem": each, "cause": each.cause}) for each in late.problems]
-    measured[-1] = dataclasses.replace(measured[-1], warnings=(*before, *now, *measured[-1].warnings))
+    before, after = late.metrics, measured[-1].metrics
+    facts = {name: before[name] + after.get(name, 0.0) for name in LOG_FACTS if before.get(name)}
+    earlier = [notice for notice in late.warnings if notice.kind is NoticeKind.REPEATED]
+    repeated = [Notice(Remark.ROUND_REPEATED, {"problem": each, "cause": each.cause}) for each in late.problems]
+    warnings = (*earlier, *repeated, *measured[-1].warnings)
+    measured[-1] = dataclasses.replace(measured[-1], metrics={**after, **facts}, warnings=warnings)
 
 
 def _with_losses(measured: Sequence[Round], lost: float) -> list[Round]:

@@ -20,6 +20,7 @@ from pytest_kafkaperf.runner.rounds.round import COLD_SHARE
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.monitoring.readings import Key
+    from pytest_kafkaperf.core.problems import Problem
     from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds, Workers
 
 IDLE_SLICES = 3
@@ -61,6 +62,8 @@ class WarmUp:
     """Number of cores that each program's compiler used in each slice; None if unknown."""
     lost: float = 0.0
     """Number of acknowledged records that were lost during the warm-up."""
+    problems: tuple[Problem, ...] = ()
+    """Problems of the load that left the cluster or the workers unusable; empty if none did."""
 
 
 def warm_up(
@@ -122,7 +125,7 @@ def _run_phase(
             return WarmUpEnd.LIMIT
         _run_slices(done, free)
         if any(each.side.broken for each in done):
-            return WarmUpEnd.BROKEN  # the first round reports why
+            return WarmUpEnd.BROKEN
     return WarmUpEnd.SHORT if short else WarmUpEnd.IDLE
 
 
@@ -162,6 +165,7 @@ class _Slices:
         """Index of the phase's first slice."""
         self._shares: list[Mapping[Key, float | None]] = []
         self._lost = 0.0
+        self._problems: tuple[Problem, ...] = ()
 
     @property
     def count(self) -> int:
@@ -175,6 +179,8 @@ class _Slices:
         one = self.side.warm_up_slice(workers, slice_load(self.side.scenario, self._phase), self._phase)
         self.took_s += self._clock() - began_s
         self._shares.append(one.compiler)
+        if self.side.broken:
+            self._problems = one.problems
         if self._phase is not Phase.APPLICATION:  # an application may drop records on purpose
             self._lost += one.metrics.get("lost", 0.0)
 
@@ -201,4 +207,4 @@ class _Slices:
         return len(last) == least and max(known) < COLD_SHARE
 
     def warm_up(self, end: WarmUpEnd) -> WarmUp:
-        return WarmUp(end=end, took_s=self.took_s, shares=tuple(self._shares), lost=self._lost)
+        return WarmUp(end=end, took_s=self.took_s, shares=tuple(self._shares), lost=self._lost, problems=self._problems)

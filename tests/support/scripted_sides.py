@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_kafkaperf.clusters.cluster import Cluster
+from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.rounds.loads import Phase
@@ -32,6 +33,10 @@ class Scripted(SideRounds):
         self.loses = 0.0
         self.problems: list[Problem] = []
         """Problems of the first round of each trial, the last one first."""
+        self.breaks_warm_up: list[Problem] = []
+        """Problems of the first slice that leave the cluster unusable for a moment."""
+        self.fails_in: int | None = None
+        """Number of the round, from 0, before which the cluster is lost."""
         self.meets: threading.Barrier | None = None
         self._log = log
 
@@ -53,10 +58,13 @@ class Scripted(SideRounds):
         assert workers.shares
         assert (load.rounds, phase) == (1, Phase.FULL)
         self._log.append(self.name.lower())
-        return Round(metrics={"lost": self.loses}, compiler={1: 0.0})
+        self.broken = bool(self.breaks_warm_up)
+        return Round(metrics={"lost": self.loses}, compiler={1: 0.0}, problems=tuple(self.breaks_warm_up))
 
     def measure(self, workers: Workers) -> Round:
         assert workers.shares
+        if len(self.rounds) == self.fails_in:
+            raise ClusterError("broker 1 has ended")
         self._log.append(self.name)
         problems = (self.problems.pop(),) if self.problems and not self.rounds else ()
         self.rounds.append(Round(metrics={"number": float(len(self.rounds))}, problems=problems))
@@ -73,7 +81,8 @@ class Late(Scripted):
 
     late_rounds: Sequence[int] = ()
     """Number of rounds that are late in each trial, with those that are repeated."""
-    late_rounds_lose = 0.0
+    late_rounds_show: Mapping[str, float] = {}
+    """Further metrics of late rounds."""
     _trial, _ran = -1, 0
 
     @contextlib.contextmanager
@@ -86,7 +95,7 @@ class Late(Scripted):
         one = super().measure(workers)
         self._ran += 1
         if self._ran <= self.late_rounds[self._trial]:
-            metrics = {**one.metrics, "lost": self.late_rounds_lose}
+            metrics = {**one.metrics, **self.late_rounds_show}
             one = self.rounds[-1] = dataclasses.replace(one, metrics=metrics, problems=(TOO_SLOW,))
         return one
 

@@ -10,7 +10,7 @@ from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState, even
 from pytest_kafkaperf.clusters.monitoring.readings import BrokerCurves, Key, Readings, Use, named
 from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, LOAD_METRICS, QUANTILES, bounded_latencies
 from pytest_kafkaperf.core.notices import Event, EventKind, Instant, Notice, Remark, each_once
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.problems import Problem, only_late
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, WorkerReport
 from pytest_kafkaperf.load.recorder import Curves, Histogram, merged, merged_series
@@ -338,7 +338,7 @@ def _slowest_delays(groups: Sequence[Histogram]) -> dict[str, float]:
 
 def _least(load: LoadReport, problems: Sequence[Problem]) -> dict[str, float]:
     """Return lower bounds for the latencies if a slow generator is the only problem; empty otherwise."""
-    if not problems or any(problem.kind is not ProblemKind.GENERATOR_TOO_SLOW for problem in problems):
+    if not problems or not only_late(problems):
         return {}
     late, latest_ns = late_records(load), max(part.latest_ns for part in load.produced)
     groups = max(1, len(load.received()))

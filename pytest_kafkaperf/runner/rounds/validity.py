@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kafkaperf.core.metrics import FEWEST_RECORDS, QUANTILES
 from pytest_kafkaperf.core.notices import OTHER_PROGRAMS, Notice, Remark
-from pytest_kafkaperf.core.problems import Cause, Problem, ProblemKind
+from pytest_kafkaperf.core.problems import Cause, Problem, ProblemKind, only_late
 from pytest_kafkaperf.core.units import NS_PER_S, Count, Quantity, Unit
 from pytest_kafkaperf.load.ledger import LATE_NS
 from pytest_kafkaperf.load.messages import Unaudited
@@ -86,7 +86,7 @@ def load_problems(seen: Observations, scenario: Scenario, integrity: Mapping[str
         problems.append(_no_output(load, scenario))
     unread = "the topic's log was not read" if "lost" not in integrity else None
     reason = seen.log.audit.reason if isinstance(seen.log.audit, Unaudited) else unread
-    if not problems and scenario.producers and scenario.acks != 0 and reason is not None:
+    if only_late(problems) and scenario.producers and scenario.acks != 0 and reason is not None:
         problems.append(Problem(Cause.LOSSES_UNKNOWN, {"reason": reason}))
     return problems
 

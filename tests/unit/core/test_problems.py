@@ -168,6 +168,11 @@ TEXTS: dict[Cause, tuple[dict[str, object], str]] = {
         COLD,
         f"{STILL_COLD}; the warm-up used all of kafka_broker_warmup: raise it, or use a machine with more cores",
     ),
+    Cause.UNEVEN_TRIALS: (
+        {"uneven": 3, "trials": Count(5, "trial")},
+        "in 3 of 5 trials, the brokers on one side were less warm than on the other; run the test on a machine "
+        "with fewer other programs, or raise kafka_broker_warmup",
+    ),
 }
 
 

@@ -11,6 +11,7 @@ from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.problems import Cause, ProblemKind
 from pytest_kafkaperf.runner.cold_brokers import cold_judgement, cold_warnings, describe_warm_ups, warm_up_notes
 from pytest_kafkaperf.runner.result import Trial
+from pytest_kafkaperf.runner.result import judged as counting
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.warmup import WarmUp, WarmUpEnd
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Verdict
@@ -150,6 +151,42 @@ def test_a_trial_with_one_cold_side_is_measured_again() -> None:
     uneven, even = trial_of(WARM, other_side=[COLD]), trial_of(COLD, other_side=[COLD])
     unwanted = trial_of(WARM, other_side=[COLD], end=WarmUpEnd.OFF)
     assert [one.is_invalidated for one in (uneven, even, unwanted)] == [True, False, False]
+
+
+UNEVEN = trial_of(WARM, WARM, WARM, {1: 0.45}, other_side=[WARM] * 4)
+"""Neither side is cold, but one has compiled more."""
+EVEN = trial_of(WARM, other_side=[WARM])
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expression", "found"),
+    [
+        (Verdict.PASSED, GATE, (Verdict.INCONCLUSIVE, True)),
+        (Verdict.IMPROVED, GATE, (Verdict.INCONCLUSIVE, True)),
+        (Verdict.INCONCLUSIVE, GATE, (Verdict.INCONCLUSIVE, False)),
+        (Verdict.REGRESSED, GATE, (Verdict.REGRESSED, False)),  # a zero, which no compiler explains
+        (Verdict.PASSED, SLA, (Verdict.PASSED, False)),
+    ],
+)
+def test_one_trial_with_a_less_warm_side_clears_nothing(
+    outcome: Verdict, expression: str, found: tuple[Verdict, bool]
+) -> None:
+    """There may be no time to repeat it, or it may be so twice."""
+    assert UNEVEN.is_invalidated
+    judgement = judged(UNEVEN, judgement_of(outcome, expression))
+    assert (judgement.verdict, judgement.unsettled) == found
+    assert cold_judgement(judgement, [UNEVEN, EVEN], kept=False) == judgement  # the second trial is even
+
+
+def test_many_trials_with_a_less_warm_side_are_invalid() -> None:
+    """A few are left out, and do not arrive here."""
+    trials = [EVEN, UNEVEN, UNEVEN, UNEVEN]
+    assert counting(trials) == trials
+    found = cold_judgement(judgement_of(Verdict.PASSED, GATE), counting(trials), kept=False)
+    assert (found.verdict, [problem.cause for problem in found.problems]) == (Verdict.INVALID, [Cause.UNEVEN_TRIALS])
+    assert (
+        cold_judgement(judgement_of(Verdict.PASSED, GATE), counting(trials[:-1]), kept=False).verdict is Verdict.PASSED
+    )
 
 
 def test_a_failure_after_a_short_warm_up_says_why_it_is_invalid() -> None:

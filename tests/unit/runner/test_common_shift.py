@@ -5,16 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_kafkaperf.runner.common_shift import CommonShift
+from pytest_kafkaperf.runner.result import Trial
+from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.scale import Difference
 from pytest_kafkaperf.verdict.sequential import look
 from tests.support.results import bare_result
 
 SIDE_BY_SIDE = (look([Difference(each) for each in (0.0, 0.01, 0.0, -0.01)], tolerance=0.1, alpha=0.01),)
+WARM, COLD = (Trial(created="", rounds=(Round(metrics={}, compiler={1: share}),)) for share in (0.0, 0.9))
 
 
 def add(
-    shift: CommonShift, name: str, outcome: Verdict, *, suspected: bool, side_by_side: bool = False, rerun: bool = True
+    shift: CommonShift,
+    name: str,
+    outcome: Verdict,
+    *,
+    suspected: bool,
+    side_by_side: bool = False,
+    rerun: bool = True,
+    **fields: Any,
 ) -> None:
     check = Check(
         expression="produce.throughput >= baseline - 10%",
@@ -30,8 +40,8 @@ def add(
         is_relative=True,
         trials=SIDE_BY_SIDE if side_by_side else (),
     )
-    fields: dict[str, Any] = {"nodeid": f"test_a.py::{name}", "baseline_trials": 3}
-    result = bare_result(checks=(check,), verdict=outcome, **fields)
+    fields = {"nodeid": f"test_a.py::{name}", "baseline_trials": 3, "trial": WARM, **fields}
+    result = bare_result(fields.pop("trial"), checks=(check,), verdict=outcome, **fields)
     shift.add(result, both_slower=side_by_side and outcome is Verdict.PASSED)
 
 
@@ -60,6 +70,14 @@ def test_one_comparison_side_by_side_names_the_machine() -> None:
         "3 of 6 tests have suspected regressions: the machine or all of Kafka is slower; the re-test of "
         "test_2 found that the baseline's brokers are also slower"
     )
+
+
+def test_cold_brokers_do_not_make_the_machine_slower() -> None:
+    """They are slower than those of the baseline on any machine."""
+    shift = CommonShift()
+    for number in range(6):
+        add(shift, f"test_{number}", Verdict.PASSED, suspected=True, side_by_side=True, trial=COLD)
+    assert (shift.is_common, shift.slower_machine) == (True, None)
 
 
 def test_suspected_regressions_that_nothing_could_confirm_count_as_well() -> None:

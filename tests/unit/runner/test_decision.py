@@ -297,6 +297,22 @@ def test_brokers_under_test_that_do_not_restart_fail_the_test(*, own: bool) -> N
         )
 
 
+def test_unchanged_brokers_that_fail_in_a_re_test_fail_the_test() -> None:
+    """There is no other side that could be the reason, and no other way to re-test."""
+
+    @contextlib.contextmanager
+    def unchanged(suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
+        side.fails_in = 0
+        yield FurtherTrials(runner=suspected.bench.runner, brokers=BaselineBrokers(are_own=True))
+
+    side = Scripted("A", [])
+    side.meets = threading.Barrier(1)
+    judging = ScriptedJudging(lambda trials: PASSED if problems_of(trials) else UNSETTLED)
+    ran = retested(runner_of(side), judging, unchanged)
+    assert list(map(str, problems_of(ran.trials))) == ["trial 2: broker 1 has ended"]
+    assert ran.notes == ()
+
+
 @pytest.mark.parametrize("heals", [True, False])
 def test_a_first_trial_whose_generator_stays_too_slow_is_measured_again_once(*, heals: bool) -> None:
     """A single late round is repeated within the trial (`test_trial`)."""

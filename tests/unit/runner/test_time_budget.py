@@ -89,11 +89,16 @@ def run(
 
 def first_trial(budget: PerfTestBudget, clock: Clock, perftest: PerfTest, *, round_s: float) -> int:
     """Rounds of the first trial if each takes so long."""
-    done = []
-    for number in budget.limited(range(perftest.scenario.rounds)):
+    return rounds_in(budget, clock, perftest.scenario.rounds, round_s=round_s)
+
+
+def rounds_in(budget: PerfTestBudget, clock: Clock, turns: int, *, round_s: float = 0.0) -> int:
+    """Rounds that the budget allows in a trial with so many turns."""
+    ran: list[int] = []
+    for turn in budget.limited(range(turns), ran.__len__):
         clock.now_s += round_s
-        done.append(number)
-    return len(done)
+        ran.append(turn)
+    return len(ran)
 
 
 TESTS = st.lists(
@@ -173,12 +178,21 @@ LEAST_S = SETUP_S + 3 * 7.3
 @pytest.mark.parametrize(("left_s", "rounds"), [(math.inf, 12), (LEAST_S + 8 * 7.3 + 0.001, 8), (2 * LEAST_S, 3)])
 def test_rounds_beyond_the_declared_ones_leave_later_tests_their_time(left_s: float, rounds: int) -> None:
     """A noisy side-by-side trial asks for them. If not even the declared ones fit, there are none."""
-    clock, ran = Clock(), 0
+    clock = Clock()
     budget = budget_of(perftest_of(rounds=4), perftest_of(rounds=4), left_s=left_s, clock=clock)
-    for _ in budget.limited(range(12)):
-        clock.now_s += 7.3
-        ran += 1
-    assert ran == rounds
+    assert rounds_in(budget, clock, 12, round_s=7.3) == rounds
+
+
+def test_a_repeated_round_is_not_a_further_one() -> None:
+    """A busy moment would otherwise leave too few rounds for a verdict, although there is time."""
+    clock, perftest = Clock(), perftest_of(rounds=30)
+    budget = budget_of(perftest, left_s=100, clock=clock)
+    ran: list[int] = []
+    for turn in budget.limited(range(30), ran.__len__):
+        clock.now_s += 1
+        if turn != 1:  # the second turn repeats the first round
+            ran.append(turn)
+    assert ran == [0, *range(2, 13)]
 
 
 def test_what_does_not_fit_says_what_it_takes_and_what_was_left() -> None:
@@ -250,9 +264,9 @@ def test_fresh_trials_take_what_later_tests_do_not_need() -> None:
     assert budget.refuses_trial(3) is None
     clock.now_s += 30
     assert _refusal(budget, 3) == ("35 s", "16.1 s")
-    assert list(budget.limited(range(3))) == [0, 1, 2]
+    assert rounds_in(budget, clock, 3) == 3
     clock.now_s += 40
-    assert list(budget.limited(range(3))) == []
+    assert rounds_in(budget, clock, 3) == 0
 
 
 def test_what_was_left_out_is_told() -> None:
@@ -396,7 +410,7 @@ def test_a_further_trial_needs_time_for_the_planned_rounds_only() -> None:
     assert first_trial(budget, clock, perftest, round_s=1) == 12
     clock.now_s -= 12
     assert budget.refuses_trial(30) is None
-    assert len(list(budget.limited(range(30)))) == 12
+    assert rounds_in(budget, clock, 30) == 12
 
 
 def test_fresh_trials_have_rounds_as_long_as_those_of_the_first_one() -> None:

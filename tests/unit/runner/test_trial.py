@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import threading
 import time
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
 
+from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner import trial as trial_runs
@@ -20,6 +23,7 @@ from pytest_kafkaperf.runner.rounds.side_rounds import Workers
 from pytest_kafkaperf.runner.trial import TrialRunner
 from pytest_kafkaperf.runner.warmup import IDLE_SLICES
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.problems import problem_told
 from tests.support.rounds import time_budget_of
 from tests.support.scripted_sides import ROUNDS, Late, Scripted, runner_of
 
@@ -119,9 +123,59 @@ def test_a_round_that_lost_records_is_not_repeated() -> None:
     """Nothing that Kafka has done may disappear with it."""
     log: list[str] = []
     side = Late("A", log)
-    side.late_rounds, side.late_rounds_lose = [1], 3.0
+    side.late_rounds, side.late_rounds_show = [1], {"lost": 3.0}
     found = runner_of(side).measure(time_budget_of(ROUNDS))
     assert (log.count("A"), len(found.problems)) == (ROUNDS, 1)
+
+
+def test_what_the_log_shows_about_a_repeated_round_counts() -> None:
+    """A generator that is too slow does not write a record twice; an error may be due to it."""
+    side = Late("A", [])
+    side.late_rounds, side.late_rounds_show = [2], {"lost": 0.0, "duplicated": 3.0, "errors": 5.0}
+    found = runner_of(side).measure(time_budget_of(ROUNDS))
+    assert found.problems == ()
+    assert [(one.metrics.get("duplicated"), one.metrics.get("errors")) for one in found.rounds] == [
+        (6, None),
+        *[(None, None)] * (ROUNDS - 1),
+    ]
+
+
+def test_a_warm_up_that_breaks_is_reported_even_if_the_rounds_go_well() -> None:
+    """The brokers are only half warm, and nobody knows what the broken load lost."""
+    ours, theirs = Scripted("A", [], cold=True), Scripted("B", [], cold=True)
+    theirs.breaks_warm_up = [problem_told(ProblemKind.CLUSTER_ERROR, "no record was acknowledged for 15 s")]
+    found = runner_of(ours, theirs).measure(time_budget_of(ROUNDS))
+    assert list(map(str, found.problems)) == ["the baseline: no record was acknowledged for 15 s"]
+
+
+@pytest.mark.parametrize("loses", [2.0, 0.0])
+def test_lost_records_count_even_if_the_cluster_is_lost_later(loses: float) -> None:
+    """Otherwise, fresh trials would follow, and might pass."""
+    ours, theirs = Scripted("A", [], cold=True), Scripted("B", [])
+    ours.loses, theirs.fails_in = loses, 1
+    runner = runner_of(ours, theirs)
+    found = runner.measure(time_budget_of(ROUNDS))
+    assert found.lost_records is bool(loses)
+    assert len(found.rounds) == bool(loses)
+    assert str(found.problems[-1]) == "broker 1 has ended"
+
+
+def test_rounds_of_the_trial_before_do_not_count() -> None:
+    """The next trial may fail before it starts."""
+
+    class Gone(Scripted):
+        @contextlib.contextmanager
+        def started(self, *, label: str, sides: int) -> Iterator[None]:
+            if label:
+                raise ClusterError("broker 1 has ended")
+            with super().started(label=label, sides=sides):
+                yield
+
+    side = Gone("A", [], cold=True)
+    side.loses, side.meets = 2.0, threading.Barrier(1)
+    runner = runner_of(side)
+    assert runner.measure(time_budget_of(ROUNDS)).lost_records
+    assert runner.measure_fresh(time_budget_of(ROUNDS), " 2").rounds == ()
 
 
 @pytest.mark.parametrize("gap_s", [0.0, 90.0])

@@ -13,6 +13,7 @@ import pytest
 
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring.readings import Key
+from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.payload import Payload
 from pytest_kafkaperf.runner.rounds.loads import SLICE_S, Phase, warm_up_load, workload_key
 from pytest_kafkaperf.runner.rounds.round import Round
@@ -20,6 +21,7 @@ from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.runner.rounds.side_rounds import SideRounds, Workers
 from pytest_kafkaperf.runner.warmup import BLIND_S, IDLE_SLICES, WarmUp, WarmUpEnd, warm_up
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.problems import problem_told
 
 THROUGH: dict[str, Any] = {"topic": "orders", "output_topic": "orders-enriched", "consumers": 1}
 
@@ -39,6 +41,9 @@ def test_other_values_stay_as_they_are() -> None:
 
 
 PORTS = itertools.count(1)
+
+
+LOST = problem_told(ProblemKind.CLUSTER_ERROR, "no record was acknowledged for 15 s")
 
 
 class Scripted(SideRounds):
@@ -70,7 +75,11 @@ class Scripted(SideRounds):
         self.phases.append(phase)
         self.order.append(self)
         self.broken = len(self.phases) == self.breaks_in
-        return Round(metrics={"lost": 1.0}, compiler={self._program: next(self._script)})
+        return Round(
+            metrics={"lost": 1.0},
+            compiler={self._program: next(self._script)},
+            problems=(LOST,) if self.broken else (),
+        )
 
 
 NONE: Any = None
@@ -191,10 +200,11 @@ def test_a_short_warm_up_leaves_brokers_cold() -> None:
 
 
 def test_a_load_that_breaks_a_side_ends_the_warm_up() -> None:
-    """The first round shows why; more slices would only take time."""
+    """More slices would only take time."""
     ours, theirs = Scripted(0.9), Scripted(0.9)
     theirs.breaks_in = 1
-    assert {each.end for each in warmed(ours, theirs)} == {WarmUpEnd.BROKEN}
+    found = warmed(ours, theirs)
+    assert [(each.end, each.problems) for each in found] == [(WarmUpEnd.BROKEN, ()), (WarmUpEnd.BROKEN, (LOST,))]
     assert [len(side.phases) for side in (ours, theirs)] == [1, 1]
 
 

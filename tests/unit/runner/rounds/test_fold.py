@@ -240,6 +240,12 @@ def test_without_an_audit_counts_that_disagree_show_no_more_than_a_loss(
     assert done.problems == (problem_told(ProblemKind.LOSSES_UNKNOWN, f"losses are unknown: {reason}"),)
 
 
+def test_a_late_round_whose_losses_are_unknown_is_not_just_late() -> None:
+    """It would otherwise be repeated, and nobody would know what Kafka lost."""
+    done = fold(report(produced(late=11), audit=Unaudited("no answer")), PACED)
+    assert [one.kind for one in done.problems] == [ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.LOSSES_UNKNOWN]
+
+
 def test_an_audit_is_made_where_a_batch_may_be_in_the_log_twice() -> None:
     """Its copy adds what a lost batch takes away, and the counts agree."""
     workers = [WorkerReport(produced=[produced()], repeated_batches=1)]
@@ -319,8 +325,10 @@ def test_one_late_record_of_few_says_nothing_about_the_generator(late: int, *, i
 
 def test_a_generator_without_the_cores_for_the_rate_makes_the_round_invalid() -> None:
     """It acknowledges late what it sends late: only its CPU tells."""
-    overdue = produced(sent=500, acknowledged=500, missing=500, sent_late=100)
-    done = fold(report(overdue, cpu_s=10.0, busy_ratio=1.0, growth=None), PACED)
+    overdue = produced(
+        sent=500, acknowledged=500, missing=500, sent_late=100, acknowledged_by_partition={0: 250, 1: 250}
+    )
+    done = fold(report(overdue, cpu_s=10.0, busy_ratio=1.0, growth={0: 250, 1: 250}), PACED)
 
     (problem,) = done.problems
     assert problem.kind is ProblemKind.GENERATOR_TOO_SLOW
