@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import shlex
 import sys
 import time
@@ -39,6 +40,7 @@ _BROKER_CONFIG = {"log.segment.delete.delay.ms": "1000"}
 def main() -> int:
     """Measure, print, and write the table if asked to. Return 1 if a result is missing."""
     options = _options()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise Python compiles this project in each run
     console = Console()
     chosen = [_scaled(workload, options.scale) for workload in WORKLOADS if workload.name in options.parts]
     with provision(ClusterSpec(version=options.kafka_version, config=_BROKER_CONFIG), target="local") as cluster:

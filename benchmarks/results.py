@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import importlib.metadata
 import statistics
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -59,7 +60,8 @@ def write(readme: Path, outcomes: Sequence[Outcome], *, cluster: Cluster, comman
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"{readme} has no {BEGIN} and {END} to write between")
-    lines = [_preamble(cluster, command, repeats), "", *_markdown(outcomes)]
+    preamble = textwrap.fill(_preamble(cluster, command, repeats), 120, break_on_hyphens=False)
+    lines = [preamble, "", *_markdown(outcomes)]
     lines += [
         f"\nNot measured: {outcome.workload.title}: {_brief(reason)}"
         for outcome in outcomes
