@@ -114,7 +114,9 @@ class FirstTrial:
 def first_trial(bench: Bench) -> FirstTrial:
     """Run the first trial, and repeat it if cold brokers or this machine may be the only reason why it failed."""
     warm = _on_warm_brokers(bench)
-    if not warm.trial.is_invalidated or bench.budget.refuses_trial(bench.runner.rounds) is not None:
+    if not warm.trial.is_invalidated or bench.judging.faults([warm.trial]):
+        return warm
+    if bench.budget.refuses_trial(bench.runner.rounds) is not None:
         return warm
     bench.on_repeat(bench.judging.judge([warm.trial]))
     reasons = [*map(str, warm.trial.problems)] or ["one side was less warm than the other"]
@@ -151,7 +153,7 @@ def _after_short_warm_up(judgement: Judgement) -> str:
 
 def _is_undecided(trial: Trial, judging: Judging) -> bool:
     """Return True if cold brokers or applications are the only reason why the trial fails or cannot be judged."""
-    if trial.lost_records or (trial.problems and not trial.is_invalidated):
+    if trial.lost_records or judging.faults([trial]) or (trial.problems and not trial.is_invalidated):
         return False
     if trial.warm_up_end is WarmUpEnd.SHORT:
         return judging.judge([trial]).verdict.fails
@@ -202,7 +204,8 @@ def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> T
         raise OutOfTimeError(refusal)
     restart = way.restarts is None or len(trials) <= way.restarts
     trial = way.runner.measure_fresh(bench.budget, f"{way.label} {len(trials) + 1}", restart=restart)
-    if len(trial.rounds) < declared and not trial.problems and not trial.lost_records:
+    is_fault = trial.problems or trial.lost_records or bench.judging.faults([trial])
+    if len(trial.rounds) < declared and not is_fault:
         raise OutOfTimeError(Notice(Remark.TRIAL_BROKEN_OFF))
     if trial.other_failed and way.brokers is not None and not way.brokers.are_own:
         raise RetestFailedError(f"a side-by-side trial with the baseline's brokers failed: {trial.other_failed}")

@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Sequence
 
 from pytest_kafkaperf.clusters.target import External
-from pytest_kafkaperf.core.metrics import CATALOGUE
+from pytest_kafkaperf.core.metrics import CATALOGUE, LOG_FACTS
 from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.problems import Problem, only_late
 from pytest_kafkaperf.core.spans import Span, Stopwatch
@@ -16,7 +16,7 @@ from pytest_kafkaperf.core.units import Quantity, Unit
 from pytest_kafkaperf.runner.cold_brokers import cold_judgement
 from pytest_kafkaperf.runner.perftest import PerfTest
 from pytest_kafkaperf.runner.quick_brokers import starts_quick
-from pytest_kafkaperf.runner.result import Result, Trial, at_least, judged, problems_of
+from pytest_kafkaperf.runner.result import Result, Trial, at_least, judged, left_out, problems_of
 from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.rounds.validity import resolution_problems, skew_problems
@@ -255,7 +255,32 @@ class Judging:
             return dataclasses.replace(later, warnings=(*judgement.warnings, *doubts))
         return judgement
 
+    def faults(self, trials: Sequence[Trial]) -> tuple[Check, ...]:
+        """Return the violated limits on lost, duplicated and reordered records.
+
+        The log proves these faults. Neither this machine nor cold brokers can be the reason, so they count even in
+        trials that do not count otherwise.
+        """
+        limits = (*self.test.thresholds, *self.test.implied)
+        limits = tuple(one for one in limits if one.metric.name in LOG_FACTS and one.relative is None)
+        if not limits or not trials:
+            return ()
+        found = judge(limits, [trial.measured for trial in trials], AgainstStored(baseline=self.baseline))
+        return tuple(check for check in found.checks if check.outcome is Verdict.VIOLATED)
+
     def _judged(self, trials: Sequence[Trial], comparison: Comparison) -> Judgement:
+        """Judge the thresholds using the trials that count, and what is certain about the others."""
+        judgement = self._judged_counting(trials, comparison)
+        faults = {check.expression: check for check in self.faults(left_out(trials))}
+        if not faults:
+            return judgement
+        checks = [faults.get(check.expression, check) for check in judgement.checks]
+        found = Judgement(verdict=Verdict.VIOLATED, checks=tuple(checks), problems=())
+        if judgement.problems:
+            return _led(judgement, found)
+        return dataclasses.replace(found, warnings=judgement.warnings, doubts=judgement.doubts)
+
+    def _judged_counting(self, trials: Sequence[Trial], comparison: Comparison) -> Judgement:
         """Judge the thresholds using the trials that count; if these have problems, use only what is still certain."""
         counted, bounds = judged(trials), frozenset(at_least(trials))
         problems = (*problems_of(trials), *self._skew_problems(trials))
@@ -309,7 +334,7 @@ def _led(judgement: Judgement, certain: Judgement) -> Judgement:
 def _led_check(check: Check, sure: Check | None) -> Check:
     """Return a check with its certain outcome; `sure` is the check if it fails even on certain values, or else None."""
     if sure is not None:
-        is_less = sure.observed != check.observed
+        is_less = sure.observed != check.observed and check.metric not in LOG_FACTS
         reasons = (Reason(f"{sure.reason}, {_AT_LEAST}"),) if is_less else sure.reasons
         return dataclasses.replace(check, outcome=sure.outcome, reasons=reasons, rerun=sure.rerun)
     if check.outcome.fails:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from pytest_kafkaperf.core.metrics import LOSS_METRICS, STEADINESS_METRICS, metric
+from pytest_kafkaperf.core.metrics import LOG_FACTS, LOSS_METRICS, STEADINESS_METRICS, metric
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.core.units import format_quantity
 from pytest_kafkaperf.runner.perftest import PerfTest
@@ -24,6 +24,8 @@ from pytest_kafkaperf.verdict.reasons import Reason
 
 _BETTER_WHEN_FASTER = ("errors", "error_ratio", "lost", "unsent", "duplicated", "reordered")
 """Counts for which faster brokers are never worse."""
+_FINAL = (*LOSS_METRICS, *LOG_FACTS)
+"""Metrics on which slow brokers have no effect, so that a limit on them is judged only once."""
 _BY_SLOW_BROKERS = frozenset(
     {
         ProblemKind.GENERATOR_TOO_SLOW,
@@ -71,8 +73,7 @@ def _is_safe(threshold: Threshold) -> bool:
         return False
     if threshold.relative is not None:
         return True
-    wanted = "<" if subject.better == "lower" else ">"
-    if subject.is_own or not (threshold.operator.startswith(wanted) or threshold.expression.endswith("== 0")):
+    if subject.is_own or not threshold.allows_better:
         return False
     if name in STEADINESS_METRICS:
         return False
@@ -82,11 +83,11 @@ def _is_safe(threshold: Threshold) -> bool:
 def reasons_to_repeat(judgement: Judgement) -> str | None:
     """Return why a test on brokers with the quick compiler must be measured again; None if it does not have to be.
 
-    Lost records and problems that slow brokers cannot cause are final.
+    Faults in the log, such as lost records, and problems that slow brokers cannot cause are final.
     """
     kinds = {problem.kind for problem in judgement.problems}
     failed = [check for check in judgement.checks if check.outcome is Verdict.VIOLATED and not check.is_relative]
-    if any(check.metric in LOSS_METRICS for check in failed) or not kinds <= _BY_SLOW_BROKERS:
+    if any(check.metric in _FINAL for check in failed) or not kinds <= _BY_SLOW_BROKERS:
         return None
     values = {check.metric: check.observed for check in failed if check.observed is not None}
     texts = [f"{name} was {format_quantity(value, metric(name).unit)}" for name, value in values.items()]

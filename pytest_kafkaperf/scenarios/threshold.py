@@ -83,6 +83,13 @@ class Threshold:
         parts = self.limit.parts if isinstance(self.limit, Extreme) else (self.limit,)
         return next((part for part in parts if isinstance(part, Relative)), None)
 
+    @property
+    def allows_better(self) -> bool:
+        """True if any value that is better than one within the limit is also within it, unlike with `errors >= 1`."""
+        if self.metric.better == "lower":
+            return self.operator.startswith("<") or self.limit == Absolute(value=0.0)
+        return self.operator.startswith(">")
+
 
 def count_gated(thresholds: Iterable[Threshold]) -> int:
     """Return the number of baseline-relative thresholds, each of which could fail a test by chance."""

@@ -45,9 +45,15 @@ Judge = Callable[[Sequence[Trial]], Judgement]
 class ScriptedJudging(Judging):
     """Judges as a test says."""
 
-    def __init__(self, judge: Judge, *, clear: Judge | None = None, suffices: int = ROUNDS + 1) -> None:
+    def __init__(
+        self,
+        judge: Judge,
+        *limits: str,
+        clear: Judge | None = None,
+        suffices: int = ROUNDS + 1,
+    ) -> None:
         settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
-        limit = pytest.mark.kafka_threshold("produce.throughput >= baseline - 10%").mark
+        limit = pytest.mark.kafka_threshold(*(limits or ["produce.throughput >= baseline - 10%"])).mark
         test = read_perftest("a.py::test", [limit], {}, settings, folder=Path())
         super().__init__(test, BaselineRounds(), settings)
         self._judge, self._clear, self._suffices = judge, clear or judge, suffices
@@ -227,6 +233,60 @@ def test_a_fresh_trial_that_was_broken_off_counts_if_records_were_lost() -> None
     budget = time_budget_of(ROUNDS, left_s=400, clock=lambda: side.now_s)
     ran = decision_of(runner_of(side), judging, budget)
     assert ([len(trial.rounds) for trial in ran.trials], ran.judgement) == ([ROUNDS, 1], violated)
+
+
+def fails(trials: Sequence[Trial]) -> Judgement:
+    """A judgment by which the test fails."""
+    return Judgement(verdict=Verdict.VIOLATED, checks=(), problems=problems_of(trials))
+
+
+class Duplicating(Scripted):
+    """Its brokers write two records twice in the first round of all, and nothing twice after that."""
+
+    duplicates = 2.0
+
+    def measure(self, workers: Workers) -> Round:
+        one = super().measure(workers)
+        metrics = {**one.metrics, "duplicated": self.duplicates, "lost": 0.0}
+        self.duplicates = 0.0
+        self.rounds[-1] = dataclasses.replace(one, metrics=metrics)
+        return self.rounds[-1]
+
+
+@pytest.mark.parametrize(("limit", "trials"), [("duplicated == 0", 1), ("duplicated <= 5", 2)])
+def test_faults_in_the_log_end_a_test_on_cold_brokers(limit: str, trials: int) -> None:
+    """Cold brokers are slow, but they do not write a record twice: a second measurement would only hide that."""
+    log: list[str] = []
+    side = Duplicating("A", log, cold=True)
+    decision_of(runner_of(side), ScriptedJudging(fails, "produce.latency.p99 <= 1 s", limit))
+    assert log.count("A") == trials * ROUNDS
+
+
+@pytest.mark.parametrize(("limit", "again"), [("duplicated == 0", False), ("duplicated <= 50", True)])
+def test_faults_in_the_log_end_a_test_although_the_generator_was_too_slow(limit: str, *, again: bool) -> None:
+    """A machine that is too busy does not write a record twice."""
+    log: list[str] = []
+    side = Late("A", log)
+    side.meets, side.late_rounds = threading.Barrier(1), [MOST_REPEATED + 1, 0]
+    side.late_rounds_show = {"duplicated": 3.0}
+    ran = decision_of(runner_of(side), ScriptedJudging(lambda _: PASSED, f"{P99} <= baseline + 10%", limit))
+    assert log.count("A") == ROUNDS * (1 + again) + MOST_REPEATED
+    assert bool(ran.trials[0].problems) is not again
+
+
+def test_a_fresh_trial_that_was_broken_off_counts_if_the_log_shows_faults() -> None:
+    """As if records were lost."""
+
+    class Late(Duplicating, Timed):
+        def restart(self, *, quick: bool | None = None) -> None:
+            super().restart(quick=quick)
+            self.duplicates = 2.0
+
+    side = Late("A", [])
+    side.duplicates, side.takes_later_s = 0.0, 300.0
+    budget = time_budget_of(ROUNDS, left_s=400, clock=lambda: side.now_s)
+    ran = decision_of(runner_of(side), ScriptedJudging(lambda _: UNSETTLED, "lost <= 9", "duplicated == 0"), budget)
+    assert [len(trial.rounds) for trial in ran.trials] == [ROUNDS, 1]
 
 
 @pytest.mark.parametrize(("restarts", "before"), [(None, [2, 3, 4]), (1, [2]), (0, [])])

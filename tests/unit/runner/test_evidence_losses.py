@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kafkaperf.core.problems import ProblemKind
+from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.evidence import Judging
 from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
@@ -114,6 +114,44 @@ def test_counts_hold_in_each_trial(is_paired: bool) -> None:  # noqa: FBT001 - a
     assert verdict((2, 0), (2, 0), (2, 0)) is Verdict.PASSED
     assert verdict((0, 0), (3, 0), (0, 0)) is Verdict.VIOLATED
     assert verdict((0, 0), (0, 1), (0, 0)) is Verdict.VIOLATED
+
+
+SLOW = problem_told(ProblemKind.GENERATOR_TOO_SLOW, "generator too slow")
+
+
+def trial_of(duplicated: float, *problems: Problem) -> Trial:
+    """A side-by-side trial; the generator was too slow in its second round if there are problems."""
+    metrics = {**NO_FAULTS, "duplicated": 0.0}
+    rounds = (
+        Round(metrics=metrics),
+        Round(metrics={**metrics, "duplicated": duplicated}, problems=problems),
+    )
+    other = (Round(metrics=metrics),) * 2
+    return Trial(created="2026-01-01T00:00:00+00:00", rounds=rounds, other_side=other, problems=problems)
+
+
+@pytest.mark.parametrize(
+    ("limit", "verdict"), [("duplicated == 0", Verdict.VIOLATED), ("duplicated <= 5", Verdict.PASSED)]
+)
+def test_faults_in_the_log_count_even_in_a_trial_that_was_repeated(limit: str, verdict: Verdict) -> None:
+    """A machine that is too busy does not write a record twice."""
+    tested = perftest(limit, "lost == 0")
+    trials = [trial_of(0), trial_of(3, SLOW), trial_of(0)]
+    judgement = Judging(tested, BaselineRounds(), tested.settings).judge(trials)
+    assert (judgement.verdict, judgement.problems) == (verdict, ())
+    shown = 3 if verdict is Verdict.VIOLATED else 0
+    assert (judgement.checks[0].outcome, judgement.checks[0].observed) == (verdict, shown)
+
+
+@pytest.mark.parametrize(
+    ("limit", "verdict"), [("duplicated == 0", Verdict.VIOLATED), ("duplicated <= 5", Verdict.INVALID)]
+)
+def test_faults_in_the_log_take_precedence_over_a_slow_generator(limit: str, verdict: Verdict) -> None:
+    """Even if the first trial could not be repeated, or was as slow again."""
+    tested = perftest(limit, "lost == 0")
+    judgement = Judging(tested, BaselineRounds(), tested.settings).judge([trial_of(3, SLOW)])
+    assert judgement.verdict is verdict
+    assert [problem.kind for problem in (*judgement.problems, *judgement.doubts)] == [SLOW.kind]
 
 
 THROUGH: dict[str, Any] = {"output_topic": "out", "topic": "in", "consumers": 1, "rate": "100/s"}

@@ -138,6 +138,8 @@ def judgement(*checks: Check, kinds: tuple[ProblemKind, ...] = ()) -> Judgement:
         (judgement(check(P50, Verdict.REGRESSED, is_relative=True)), None),
         (judgement(check(P99, Verdict.PASSED)), None),
         (judgement(check("lost", Verdict.VIOLATED, observed=1), check(P99, Verdict.VIOLATED)), None),
+        (judgement(check("duplicated", Verdict.VIOLATED, observed=3)), None),
+        (judgement(check("errors", Verdict.VIOLATED, observed=3)), "errors was 3 records"),
         (judgement(check(P99, Verdict.VIOLATED), kinds=(ProblemKind.APPLICATION_ENDED,)), None),
     ],
 )
