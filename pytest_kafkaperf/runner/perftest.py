@@ -17,6 +17,7 @@ from pytest_kafkaperf.core.metrics import (
     LOSS_METRICS,
     PROCESS_METRICS,
     SEARCH_METRICS,
+    STEADINESS_METRICS,
     plugins_like,
 )
 from pytest_kafkaperf.load.engines.engine import client_problems
@@ -41,6 +42,16 @@ _OPTION = {"ini": "kafka_{}", "command line": "--kafka-{}"}
 """Spelling of scenario fields in the ini file and on the command line."""
 _IMPLIED = {"lost": LOSS_METRICS, "errors": ("errors", "error_ratio"), "unsent": ("unsent",)}
 """Metrics that must be 0 wherever they are measured, each with the metrics whose thresholds replace this rule."""
+
+
+_WORSE_IF_WARM = (*STEADINESS_METRICS, "app.cpu")
+"""Metrics that cold brokers improve: throughput rises while they warm up, and slow brokers make larger batches."""
+
+
+def _is_met_if_warm(threshold: Threshold) -> bool:
+    """Return True if warm brokers meet a threshold whenever cold ones meet it."""
+    is_absolute = threshold.relative is None
+    return is_absolute and threshold.allows_better and threshold.metric.name not in _WORSE_IF_WARM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,15 +82,15 @@ class PerfTest:
 
     @property
     def needs_warm_brokers(self) -> bool:
-        """False if only absolute limits are judged, because a test that passes on cold brokers passes on warm ones.
+        """False if a test that passes on cold brokers always passes on warm ones, because its limits are absolute.
 
         True for capacity searches and for tests without thresholds, which are run for their values.
         """
         if self.is_smoke_test:
             return False
         kept = self.settings.update is not None or self.settings.calibrate is not None
-        is_absolute = bool(self.thresholds) and all(one.relative is None for one in self.thresholds)
-        return kept or self.live_baseline is not None or self.plan is not None or not is_absolute
+        is_safe = bool(self.thresholds) and all(map(_is_met_if_warm, self.thresholds))
+        return kept or self.live_baseline is not None or self.plan is not None or not is_safe
 
     @property
     def implied(self) -> tuple[Threshold, ...]:

@@ -31,6 +31,29 @@ def write(folder: Path, content: str) -> Path:
     return folder / "orders"
 
 
+@pytest.mark.parametrize(
+    ("limits", "needed"),
+    [
+        (["produce.latency.p99 <= 50 ms", "errors == 0", "produce.throughput >= 900 records/s"], False),
+        (["lost == 0", "app.output_ratio >= 90%", "app.delay.p99 <= 3 s"], False),
+        (["produce.latency.p99 <= baseline + 10%"], True),
+        ([], True),
+        (["errors == 0", "produce.throughput.steadiness >= 90%"], True),  # a broker that warms up hides a decline
+        (["errors >= 1"], True),  # cold brokers meet these more easily
+        (["produce.throughput <= 1k records/s"], True),
+        (["app.cpu <= 0.5"], True),  # a slow broker makes larger batches
+    ],
+)
+def test_brokers_may_be_cold_if_warm_ones_would_meet_the_limits_as_well(
+    tmp_path: Path, limits: list[str], *, needed: bool
+) -> None:
+    """A warm-up takes half a minute."""
+    scenario: dict[str, Any] = {"duration": "10 s"}
+    if any(limit.startswith("app.") for limit in limits):
+        scenario |= {"rate": "1k records/s", "topic": "in", "output_topic": "out", "watch_group": "app", "consumers": 1}
+    assert perftest_of(tmp_path, *limits, **scenario).needs_warm_brokers is needed
+
+
 def test_parameters_of_the_cluster_are_those_that_count(tmp_path: Path) -> None:
     """A chart over numbers of brokers that the command line has made one would show what never was."""
     settings = read_settings({"brokers": "3"}, {}, invocation_folder=tmp_path, root=tmp_path)
