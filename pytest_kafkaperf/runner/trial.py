@@ -66,12 +66,16 @@ class _Unfinished:
             *_problems(ours, other_side=False),
             *(problem for theirs in other for problem in _other_side_problems(theirs)),
         ]
+        lost = 0.0 if ours else self.lost[self._sides[0]]
+        if lost:
+            problems.append(Problem(Cause.RECORDS_LOST_BEFORE, {"lost": lost}))
         return Trial(
             created=self._created,
             rounds=ours,
             other_side=other[0] if other else None,
             problems=tuple(problems or self._warm_up_problems()),
             warm_ups=self._warm_ups,
+            own_failed=bool(lost),
         )
 
     def _warm_up_problems(self) -> Iterator[Problem]:
@@ -81,9 +85,9 @@ class _Unfinished:
             yield from (dataclasses.replace(problem, place=place) for problem in one.problems)
 
     def failed(self, error: ClusterError) -> Trial:
-        """Return a trial without rounds, unless records were lost, which counts whatever happened later."""
+        """Return a trial without rounds, unless records were lost, which counts regardless of what happened later."""
         known = self.so_far()
-        if known.lost_records:
+        if known.lost_records or known.own_failed:
             return dataclasses.replace(known, problems=(*known.problems, Problem.of(error)))
         return dataclasses.replace(not_run(error), created=self._created)
 

@@ -269,12 +269,14 @@ _OF_LOAD = {ProblemKind.RECORDS_UNREAD, ProblemKind.NOTHING_ACKNOWLEDGED, Proble
 def _outcome_of(one: Round, plan: SearchPlan, scenario: Scenario) -> tuple[StepOutcome | None, str | None]:
     """Return the outcome at a rate, and the reason if the rate did not hold; an outcome of None ends the search."""
     kinds, reasons = {problem.kind for problem in one.problems}, [problem.text for problem in one.problems]
-    if ProblemKind.GENERATOR_TOO_SLOW in kinds:
-        return StepOutcome.UNREACHED, reasons[0]
     is_limited = any(limit.metric.name == "lost" for limit in plan.limits)
     has_lost = scenario.output_topic is None and not is_limited and one.metrics.get("lost", 0) > 0
-    if has_lost or kinds - _OF_LOAD:
+    if has_lost:
         return None, next(iter(reasons), None)
+    if ProblemKind.GENERATOR_TOO_SLOW in kinds:
+        return StepOutcome.UNREACHED, reasons[0]
+    if kinds - _OF_LOAD:
+        return None, reasons[0]
     broken = [*reasons, *_backlog(one.metrics, scenario), *_broken(one.metrics, plan)]
     return (StepOutcome.BROKEN, broken[0]) if broken else (StepOutcome.HELD, None)
 

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError, NotMeasuredError
 from pytest_kafkaperf.core.notices import Notice, Remark
-from pytest_kafkaperf.core.problems import Problem, ProblemKind
+from pytest_kafkaperf.core.problems import Place, Problem, ProblemKind
 from pytest_kafkaperf.core.units import Count
 from pytest_kafkaperf.runner.result import (
     MOST_INVALIDATED,
@@ -118,6 +118,15 @@ def test_only_a_failure_of_the_other_side_leaves_a_suspected_regression_to_fresh
     other = [each.of_round(1, other_side=True) for each in theirs.problems]
     failed = dataclasses.replace(SOUND, rounds=(ours,), other_side=(theirs,), problems=(*own, *other)).other_failed
     assert failed == (found and found.of_round(1, other_side=True))
+
+
+def test_a_warm_up_in_which_the_brokers_under_test_failed_is_not_blamed_on_the_other_side() -> None:
+    """The rounds after it may go well; its problem belongs to no round."""
+    measured = Round(metrics={})
+    own = dataclasses.replace(trial(FAILED), rounds=(measured,), other_side=(measured,))
+    assert own.other_failed is None
+    theirs = dataclasses.replace(FAILED, place=Place(other_side=True))
+    assert dataclasses.replace(own, problems=(theirs,)).other_failed == theirs
 
 
 def test_a_trial_that_did_not_start_is_tried_again_without_the_other_side() -> None:

@@ -160,6 +160,17 @@ def test_lost_records_count_even_if_the_cluster_is_lost_later(loses: float) -> N
     assert str(found.problems[-1]) == "broker 1 has ended"
 
 
+@pytest.mark.parametrize("left_s", [math.inf, 0])
+def test_records_that_a_warm_up_lost_count_even_if_no_round_follows(left_s: float) -> None:
+    """The cluster is lost, or there is no time left; an inconclusive test would pass."""
+    side = Scripted("A", [], cold=True)
+    side.loses, side.fails_in = 2.0, 0
+    found = runner_of(side).measure(time_budget_of(ROUNDS, left_s=left_s))
+    assert (found.rounds, found.own_failed, found.other_failed) == ((), True, None)
+    kinds = [ProblemKind.RECORDS_LOST, *([ProblemKind.CLUSTER_ERROR] if left_s else [])]
+    assert [problem.kind for problem in found.problems] == kinds
+
+
 def test_rounds_of_the_trial_before_do_not_count() -> None:
     """The next trial may fail before it starts."""
 

@@ -124,6 +124,21 @@ def test_a_loss_of_acknowledged_records_ends_a_search(output_topic: str | None) 
         assert len(queue.asked) > 2
 
 
+def test_a_generator_that_is_too_slow_does_not_hide_a_loss() -> None:
+    """Most searches end with rates that the generator cannot reach, so that both often meet."""
+    queue = Queue(100_000)
+
+    def measure(scenario: Scenario, step: str) -> Round:
+        one = queue(scenario, step)
+        if len(queue.asked) != 2:
+            return one
+        late = problem_told(ProblemKind.GENERATOR_TOO_SLOW, "too slow")
+        return dataclasses.replace(one, metrics={**one.metrics, "lost": 3.0}, problems=(late,))
+
+    found = searched(measure)
+    assert (len(queue.asked), found.metrics["lost"], "capacity" in found.metrics) == (2, 3.0, False)
+
+
 @pytest.mark.parametrize("limit", ["lost <= 5", "lost < 3"])
 def test_a_search_may_allow_losses(limit: str) -> None:
     """Then each rate has to hold that limit, like any other."""
