@@ -81,8 +81,8 @@ class FurtherTrials:
     """A method for running further trials after the first one."""
 
     runner: TrialRunner
-    restarts: int | None = None
-    """Number of trials before which brokers restart; None if they restart before each trial."""
+    restart_before: int | None = None
+    """The only trial before which brokers restart, counting the first trial as 1; None if they restart before each."""
     label: str = "trial"
     """Label for its trials in the progress display."""
     brokers: BaselineBrokers | None = None
@@ -191,7 +191,7 @@ def _is_open(bench: Bench, trials: Sequence[Trial], judgement: Judgement) -> boo
 
 
 def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> Trial:
-    """Run one more trial, on restarted brokers unless they have restarted often enough (`FurtherTrials.restarts`).
+    """Run one more trial, on restarted brokers unless they restart before another one (`FurtherTrials`).
 
     Raises:
         OutOfTimeError: there is no time for the trial, or the deadline cut it short.
@@ -202,7 +202,7 @@ def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> T
     refusal = bench.budget.refuses_trial(declared)
     if refusal is not None:
         raise OutOfTimeError(refusal)
-    restart = way.restarts is None or len(trials) <= way.restarts
+    restart = way.restart_before in (None, len(trials) + 1)
     trial = way.runner.measure_fresh(bench.budget, f"{way.label} {len(trials) + 1}", restart=restart)
     is_fault = trial.problems or trial.lost_records or bench.judging.faults([trial])
     if len(trial.rounds) < declared and not is_fault:

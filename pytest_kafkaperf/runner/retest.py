@@ -65,7 +65,7 @@ def _ways(suspected: Suspected) -> tuple[Opening, ...]:
     judging, spec = suspected.bench.judging, suspected.bench.test.spec
     if judging.alone is None and is_unchanged(spec, judging.baseline.fingerprint, suspected.cluster):
         return (_on_unchanged_brokers,)
-    return (_side_by_side_with_stored, _fresh_trials)
+    return (side_by_side_with_stored, _fresh_trials)
 
 
 def is_unchanged(spec: ClusterSpec, before: Mapping[str, str], own: Cluster) -> bool:
@@ -85,13 +85,13 @@ def is_unchanged(spec: ClusterSpec, before: Mapping[str, str], own: Cluster) -> 
 def _on_unchanged_brokers(suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
     """Run new trials on the test's own brokers, which are the same as the baseline's.
 
-    One restart shows whether the slowdown came from the brokers' last start. The second trial only shows whether it
-    lasts, so that another restart and its warm-up would be a waste of time.
+    The first of them only shows whether the slowdown lasts, which does not require a restart and another warm-up. If it
+    does, a restart shows whether it came from the brokers' last start.
     """
     suspected.bench.budget.confirm(side_by_side=False)
     yield FurtherTrials(
         runner=suspected.bench.runner,
-        restarts=1,
+        restart_before=3,
         label=_LABEL,
         brokers=_baseline_brokers(suspected, suspected.cluster, are_own=True),
         note=Notice(Remark.RETESTED_ON_UNCHANGED_BROKERS, {"version": suspected.cluster.version}),
@@ -108,7 +108,7 @@ def _baseline_brokers(suspected: Suspected, cluster: Cluster, *, are_own: bool) 
 
 
 @contextlib.contextmanager
-def _side_by_side_with_stored(suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
+def side_by_side_with_stored(suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
     """Run the trials side by side with the stored baseline's brokers, so only software differences remain.
 
     Raises:
@@ -118,18 +118,18 @@ def _side_by_side_with_stored(suspected: Suspected, _against: Sequence[str]) -> 
     run, test, baseline = suspected.run, suspected.bench.test, suspected.bench.judging.baseline
     if suspected.bench.judging.alone is not None:
         raise RetestFailedError(suspected.bench.judging.alone)
-    try:
+    with _refusing():
         brokers = run.clusters.rebuilt(rebuilt_spec(test.spec, baseline.fingerprint))
-    except (ClusterError, UsageError) as error:
-        raise RetestFailedError(str(error)) from None
     shortened = "" if test.shortened is None else f"; in the re-test, {test.shortened}"
     remark = Remark.RETESTED_AFTER_SHIFT if run.shift.is_common else Remark.RETESTED_SIDE_BY_SIDE
     note = Notice(remark, {"version": brokers.version, "shortened": shortened, "shift": str(run.shift)})
     suspected.bench.budget.confirm(side_by_side=True)
     try:
+        with _refusing():
+            other = run.twin(test, suspected.own, brokers)
         runner = run.trial_runner(
             test.in_short_rounds(),
-            [suspected.own, run.twin(test, suspected.own, brokers)],
+            [suspected.own, other],
             on_progress=suspected.on_progress,
             allocation=suspected.bench.runner.allocation,
         )
@@ -142,6 +142,15 @@ def _side_by_side_with_stored(suspected: Suspected, _against: Sequence[str]) -> 
         )
     finally:  # otherwise they would disturb the next test
         run.clusters.stop_rebuilt()
+
+
+@contextlib.contextmanager
+def _refusing() -> Iterator[None]:
+    """Raise RetestFailedError instead of an error of the stored baseline's brokers, which the user did not request."""
+    try:
+        yield
+    except (ClusterError, UsageError) as error:
+        raise RetestFailedError(str(error)) from None
 
 
 @contextlib.contextmanager

@@ -289,8 +289,8 @@ def test_a_fresh_trial_that_was_broken_off_counts_if_the_log_shows_faults() -> N
     assert [len(trial.rounds) for trial in ran.trials] == [ROUNDS, 1]
 
 
-@pytest.mark.parametrize(("restarts", "before"), [(None, [2, 3, 4]), (1, [2]), (0, [])])
-def test_brokers_restart_before_as_many_trials_as_the_re_test_says(restarts: int | None, before: list[int]) -> None:
+@pytest.mark.parametrize(("restart_before", "before"), [(None, [2, 3, 4]), (2, [2]), (3, [3])])
+def test_brokers_restart_before_the_trials_that_the_re_test_says(restart_before: int | None, before: list[int]) -> None:
     """Another restart would cost a minute, and show nothing new."""
     ran: list[int] = []
     restarted: list[int] = []
@@ -306,7 +306,7 @@ def test_brokers_restart_before_as_many_trials_as_the_re_test_says(restarts: int
 
     @contextlib.contextmanager
     def again(suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
-        yield FurtherTrials(runner=suspected.bench.runner, restarts=restarts)
+        yield FurtherTrials(runner=suspected.bench.runner, restart_before=restart_before)
 
     decision = retested(runner_of(Restarted("A", [])), ScriptedJudging(judge), again)
     assert (len(decision.trials), restarted) == (4, before)

@@ -15,10 +15,18 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.recipe import Recipe
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.environment import Part, differences
-from pytest_kafkaperf.core.errors import ScenarioError
+from pytest_kafkaperf.core.errors import ClusterError, ScenarioError
 from pytest_kafkaperf.plugin.option_values import read_settings
+from pytest_kafkaperf.runner.decision import RetestFailedError
 from pytest_kafkaperf.runner.perftest import PerfTest, read_perftest
-from pytest_kafkaperf.runner.retest import common_changes, is_unchanged, obstacle, rebuilt_spec
+from pytest_kafkaperf.runner.retest import (
+    Suspected,
+    common_changes,
+    is_unchanged,
+    obstacle,
+    rebuilt_spec,
+    side_by_side_with_stored,
+)
 from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
@@ -144,6 +152,36 @@ def test_brokers_with_another_setting_are_not_unchanged(changed: Mapping[str, st
 
 def test_brokers_that_cannot_be_rebuilt_are_not_unchanged() -> None:
     assert not is_unchanged(ClusterSpec(), {**OURS.fingerprint, "heap": "a lot"}, OURS)
+
+
+@pytest.mark.parametrize("fails_in", ["rebuilt", "twin"])
+def test_brokers_of_the_baseline_that_fail_do_not_fail_the_test(fails_in: str) -> None:
+    """The user did not ask for them: another way to re-test follows, and they are stopped."""
+    stopped: list[bool] = []
+
+    def answer(name: str, found: Any) -> Any:
+        if name == fails_in:
+            raise ClusterError("no answer within 20 s")
+        return found
+
+    clusters = SimpleNamespace(
+        rebuilt=lambda _: answer("rebuilt", SimpleNamespace(version="4.1.0")),
+        stop_rebuilt=lambda: stopped.append(True),
+    )
+    run: Any = SimpleNamespace(
+        clusters=clusters,
+        shift=SimpleNamespace(is_common=False),
+        twin=lambda *_: answer("twin", None),
+    )
+    bench: Any = SimpleNamespace(
+        test=perftest(topic="orders"),
+        judging=SimpleNamespace(baseline=baseline(), alone=None),
+        budget=SimpleNamespace(confirm=lambda **_: None),
+    )
+    suspected = Suspected(bench=bench, own=Side.of(OURS), cluster=OURS, run=run, on_progress=lambda *_: None)
+    with pytest.raises(RetestFailedError, match="no answer within 20 s"), side_by_side_with_stored(suspected, []):
+        pass
+    assert bool(stopped) is (fails_in == "twin")
 
 
 def test_what_differs_on_both_sides_is_told(tmp_path: Path) -> None:
