@@ -128,8 +128,8 @@ class FixtureRun:
             pytest.fail(text, pytrace=False)
 
     def keep(self, ending: Ending | None) -> None:
-        """Keep the measured values for the baseline unless the test's code or a fixture failed."""
-        if self._finished and ending is not None and (ending.by_verdict or not ending.fails):
+        """Keep the measured values for the baseline unless the test's code or a fixture failed or skipped the test."""
+        if self._finished and ending is not None and (ending.by_verdict or ending.outcome in ("passed", "xpassed")):
             with failing():
                 self._perf.keep()
 

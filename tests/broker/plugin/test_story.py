@@ -254,10 +254,21 @@ def test_incomplete(kafka_perf):
 """
 
 
-def test_values_of_a_test_that_fails_are_no_baseline(project: Project, on_broker: str) -> None:
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (OWN_CODE, pytest.ExitCode.TESTS_FAILED),
+        (OWN_CODE.replace("@pytest", "@pytest.mark.xfail\n@pytest", 1), pytest.ExitCode.OK),
+        (OWN_CODE.replace('assert not "complete"', 'pytest.skip("throttled")'), pytest.ExitCode.OK),
+    ],
+    ids=["fails", "fails as expected", "skips itself"],
+)
+def test_values_of_a_test_that_fails_are_no_baseline(
+    project: Project, on_broker: str, body: str, status: pytest.ExitCode
+) -> None:
     """A sink that drops records is fast; what it measured would hide later regressions."""
-    run = project.test(OWN_CODE).run(on_broker, "--kafka-update-baselines")
-    assert run.status == pytest.ExitCode.TESTS_FAILED, run.out
+    run = project.test(body).run(on_broker, "--kafka-update-baselines")
+    assert run.status == status, run.out
     assert not [*(project.folder / "kafka-baselines").rglob("*.json")]
 
 
