@@ -60,7 +60,7 @@ class Pusher:
             Path(self._file.path).unlink(missing_ok=True)
 
     def check(self) -> None:
-        """Raise LoadError if the token has expired and could not be renewed."""
+        """Raise LoadError if the token could not be renewed or passed to the workers."""
         if self._problem is not None:
             raise LoadError(self._problem)
 
@@ -69,8 +69,12 @@ class Pusher:
             for token in tokens:
                 self._file.write(token, None)
         except ClusterError as error:
-            self._problem = f"the access token has expired and could not be renewed: {error}"
-            self._file.write(None, self._problem)
+            problem = f"the access token has expired and could not be renewed: {error}"
+            with contextlib.suppress(OSError):
+                self._file.write(None, problem)
+            self._problem = problem
+        except OSError as error:
+            self._problem = f"the renewed access token cannot be passed to the workers: {error}"
 
 
 def token_path(counters: str) -> str:

@@ -63,7 +63,7 @@ def files_kept_up_to_date(access: Access, folder: Path) -> Iterator[None]:
 def _keep(access: Access, login: OAuth, folder: Path, closing: threading.Event) -> None:
     while not closing.is_set():
         # A load that is running ends with the reason, and so does the next start of the application.
-        with contextlib.suppress(ClusterError):
+        with contextlib.suppress(ClusterError, OSError):  # OSError: the disk is full
             for _ in renewed(login, closing):
                 access.write_files(folder)
         closing.wait(_RETRY_S)

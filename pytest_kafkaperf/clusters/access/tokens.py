@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -19,6 +20,7 @@ from urllib.parse import quote, quote_plus, urlsplit
 
 from pydantic import SecretStr
 
+from pytest_kafkaperf.core.detached import detached
 from pytest_kafkaperf.core.errors import ClusterError, innermost, shortened
 from pytest_kafkaperf.core.text import printable, repr_of
 
@@ -26,6 +28,8 @@ ENCODES = "sasl.oauthbearer.header.urlencode"
 """Kafka's setting for `ClientCredentials.encodes`."""
 _ENDPOINT_TIMEOUT_S = 10
 """Time limit for connecting to the token endpoint, and for each part of its answer."""
+_FUNCTION_TIMEOUT_S = 70
+"""Time limit for a user's function; a cloud provider's token has 60 s."""
 _RENEWAL_RATIO = 0.6
 """Share of a token's life after which it is renewed. Connections log in again after 80% of the rest at the latest."""
 _UNKNOWN_LIFE_S = 300
@@ -161,8 +165,11 @@ class TokenFunction:
 
     def fetch(self) -> Token:
         """Call the function, which returns a token, or a token and its expiry in ms since 1970."""
+        answer = detached(self.function)  # it may wait forever for a server
+        if not wait([answer], _FUNCTION_TIMEOUT_S).done:
+            raise ClusterError(f"{_FUNCTION} did not return within {_FUNCTION_TIMEOUT_S} s; set a timeout in it")
         try:
-            given = self.function()
+            given = answer.result()
         except ClusterError:  # of a cloud provider's tokens
             raise
         except Exception as error:  # noqa: BLE001 - the user's own
@@ -238,11 +245,20 @@ class PushedToken:
 
 
 def write_token_file(path: Path, content: str) -> None:
-    """Write a file that only its owner can read. Readers find the old or the new content; threads may write it."""
+    """Write a file that only its owner can read. Readers find the old or the new content; threads may write it.
+
+    Raises:
+        OSError: for example, the disk is full; the old content remains.
+
+    """
     unfinished = path.with_name(f"{path.name}.{threading.get_native_id()}.new")
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
-        file.write(content)
-    unfinished.replace(path)
+    try:
+        file = os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii")
+        with file:
+            file.write(content)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 class Tokens:
@@ -263,10 +279,15 @@ class Tokens:
     def current(self) -> Token:
         """Return a valid token; fetch it if there is none or if it is due for renewal.
 
+        While one thread renews the token, which may take long, the others get the current one as long as it is valid.
+
         Raises:
             ClusterError: there is no token, or the token has expired and could not be renewed.
 
         """
+        token = self._token
+        if token is not None and self._lock.locked() and not self._has_expired(token):
+            return token
         with self._lock:
             now_s = self._clock()
             if self._token is not None and now_s < self._due_s:
@@ -275,7 +296,7 @@ class Tokens:
                 token = self.source.fetch()
                 _check_life(token, now_s)
             except ClusterError as error:
-                if self._token is None or (self._token.expires_s is not None and now_s >= self._token.expires_s):
+                if self._token is None or self._has_expired(self._token):
                     self._token = None
                     raise
                 self.problem = str(error)
@@ -285,6 +306,9 @@ class Tokens:
             self._token, self._due_s, self.problem = token, now_s + life_s * _RENEWAL_RATIO, None
             self._seen.add(token.value.get_secret_value())
             return token
+
+    def _has_expired(self, token: Token) -> bool:
+        return token.expires_s is not None and self._clock() >= token.expires_s
 
     def due_in_s(self) -> float:
         """Return the time until the token must be renewed."""

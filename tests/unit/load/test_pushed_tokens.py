@@ -71,6 +71,24 @@ def test_an_expired_token_ends_the_load_with_the_reason(tmp_path: Path) -> None:
         assert str(raised.value) == reason
 
 
+def test_a_full_disk_ends_the_load_with_the_reason(tmp_path: Path) -> None:
+    """Otherwise, brokers would reject the old token after a while, and nobody would know why."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    pusher = Pusher(access_of(TokensOfASecond()), token_path(str(folder / "round-1")))
+    with pusher.open():
+        folder.rename(tmp_path / "elsewhere")  # the next token cannot be written, just like on a full disk
+
+        def is_over() -> bool:
+            try:
+                pusher.check()
+            except LoadError as error:
+                return "the renewed access token cannot be passed to the workers" in str(error)
+            return False
+
+        assert becomes(is_over)
+
+
 def test_a_load_does_not_start_without_a_token(tmp_path: Path) -> None:
     """The reason is known at once."""
     source = TokensOfASecond()

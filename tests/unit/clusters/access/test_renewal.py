@@ -46,6 +46,21 @@ def test_a_failed_renewal_is_tried_again(tmp_path: Path) -> None:
         assert becomes(lambda: file.read_text() != last)
 
 
+def test_a_file_that_cannot_be_written_is_written_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a full disk, the application finds a valid token again."""
+    monkeypatch.setattr("pytest_kafkaperf.clusters.access.renewal._RETRY_S", 0.05)
+    folder = tmp_path / "app"
+    folder.mkdir()
+    access = access_of(TokensOfASecond())
+    with files_kept_up_to_date(access, folder):
+        assert becomes((folder / "token.jwt").exists)
+        folder.rename(tmp_path / "elsewhere")
+        known = len(access.secrets())
+        assert becomes(lambda: len(access.secrets()) > known + 1)  # at least one of them could not be written
+        folder.mkdir()
+        assert becomes((folder / "token.jwt").exists)
+
+
 @pytest.mark.parametrize(
     "source",
     [

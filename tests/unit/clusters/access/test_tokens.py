@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import pickle
 import re
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ from pytest_kafkaperf.clusters.access.tokens import (
     claims_of,
     describe,
     expiry_of,
+    write_token_file,
 )
 from pytest_kafkaperf.core.errors import ClusterError
 from tests.support.token_server import CLIENT_ID, CLIENT_SECRET, TokenServer, token_server
@@ -182,6 +185,53 @@ def test_the_error_of_a_function_is_shown() -> None:
     with pytest.raises(ClusterError) as raised:
         TokenFunction(function=fail).fetch()
     assert str(raised.value) == "the function given as Cluster(token=...) failed: RuntimeError: no role"
+
+
+def test_a_function_that_hangs_does_not_hang_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many HTTP clients wait without a limit. The current token stays in use, also for threads that ask meanwhile."""
+    monkeypatch.setattr("pytest_kafkaperf.clusters.access.tokens._FUNCTION_TIMEOUT_S", 0.2)
+    clock, called, released = Clock(), threading.Event(), threading.Event()
+    first_token: list[object] = [("first", (time.time() + 100) * 1000)]
+
+    def function() -> object:
+        if first_token:
+            return first_token.pop()
+        called.set()
+        released.wait(30)
+        return None
+
+    tokens = Tokens(TokenFunction(function=function), clock=clock)
+    first = tokens.current()
+    clock.ahead_s += tokens.due_in_s()
+    renewing = threading.Thread(target=tokens.current)
+    renewing.start()
+    try:
+        assert called.wait(30)
+        assert tokens.current() is first
+        renewing.join(30)
+        assert not renewing.is_alive()
+        assert (
+            tokens.problem
+            == "the function given as Cluster(token=...) did not return within 0.2 s; set a timeout in it"
+        )
+        clock.ahead_s += 100
+        with pytest.raises(ClusterError, match="did not return within"):
+            tokens.current()
+    finally:
+        released.set()
+
+
+def test_a_file_that_cannot_be_written_keeps_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a full disk, nothing unfinished remains."""
+    write_token_file(tmp_path / "token", "first")
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="No space left"):
+        write_token_file(tmp_path / "token", "second")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["first"]
 
 
 def test_a_token_file_is_read_again_for_each_token(server: TokenServer, tmp_path: Path) -> None:
