@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import threading
@@ -12,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from pytest_kafkaperf.clusters.brokers.fleet import TAIL_LINES, Exit
+from pytest_kafkaperf.clusters.brokers.fleet import Exit, last_lines
 from pytest_kafkaperf.clusters.monitoring.probes import Probe, ProcessProbe
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import ClusterError
@@ -22,8 +21,6 @@ _KILL_TIMEOUT_S = 10
 _POLL_S = 0.02
 _TAIL_BYTES = 16 * 1024
 """Number of bytes to search for the last lines at the end of the log."""
-_JVM_OPTIONS = re.compile(r"(NOTE: )?Picked up ")
-"""Start of the line on which a JVM prints the options from `JAVA_TOOL_OPTIONS` or `JDK_JAVA_OPTIONS`."""
 _MOST_BYTES = 64 * 1024**2
 """Maximum size of the log in bytes. A log that exceeds it starts over."""
 
@@ -172,18 +169,14 @@ class ChildProcess:
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def log_tail(self) -> str:
-        """Return the last lines of the log, without secrets; empty if there are none.
-
-        Each JVM prints the options that it takes from the environment, which may contain passwords.
-        """
+        """Return the last lines of the log, without secrets; empty if there are none."""
         try:
             with self._log.open("rb") as file:
                 file.seek(max(0, self._log.stat().st_size - _TAIL_BYTES))
                 text = file.read().decode("utf-8", errors="replace")
         except FileNotFoundError:
             return ""
-        lines = [line for line in text.splitlines() if not _JVM_OPTIONS.match(line) and not line.startswith("\tat ")]
-        return self._redact("\n".join(lines[-TAIL_LINES:]))
+        return self._redact(last_lines(text))
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process group; do nothing before the first start."""

@@ -21,12 +21,15 @@ from testcontainers.core.transferable import build_transfer_tar
 
 from pytest_kafkaperf.clusters.access.access import TOKEN_SUFFIX
 from pytest_kafkaperf.clusters.brokers.distribution import cache_folder
-from pytest_kafkaperf.clusters.brokers.fleet import STOP_TIMEOUT_S, TAIL_LINES, Exit
+from pytest_kafkaperf.clusters.brokers.fleet import STOP_TIMEOUT_S, Exit, last_lines
 from pytest_kafkaperf.clusters.brokers.run_folders import is_alive, run_folder
 from pytest_kafkaperf.clusters.docker.daemon import FAILURES, connection, get_image, reason_of
 from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, ExporterProbe, Probe
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.core.signals import without_interrupt
+
+_SEARCHED_LINES = 200
+"""Number of lines to search for the last ones that an error message shows. Most others are stack frames."""
 
 
 class Container:
@@ -119,10 +122,10 @@ class Container:
     def log_tail(self) -> str:
         """Return the last lines of the container's log; empty if there are none."""
         try:
-            log = self._container.logs(tail=TAIL_LINES)
+            log = self._container.logs(tail=_SEARCHED_LINES)
         except (ClusterError, *FAILURES):
             return ""
-        return self._redact(log.decode("utf-8", errors="replace").strip())
+        return self._redact(last_lines(log.decode("utf-8", errors="replace").strip()))
 
     @property
     def _container(self) -> Any:

@@ -75,6 +75,14 @@ def test_it_reads_its_certificates_and_does_not_show_its_password(run: Launch) -
     assert application.output.splitlines()[0] == str(len(MADE.authority) + len(KEY))
 
 
+def test_an_error_does_not_show_the_options_of_its_jvm(run: Launch) -> None:
+    """Each JVM prints what it took from the environment, and companies pass the password of a truststore there."""
+    with pytest.raises(ClusterError) as raised:
+        run('echo "Picked up JAVA_TOOL_OPTIONS: -Dx=hunter2"; printf "\\tat Main.java:1\\n"; echo "no disk"; exit 3')
+    assert "no disk" in str(raised.value)
+    assert "hunter2" not in str(raised.value)
+
+
 def test_it_is_stopped_in_order_and_started_again(run: Launch) -> None:
     """Each start is that of a new container, as after a deployment; its processor time and memory are read."""
     application = run(WAIT, name="shop")

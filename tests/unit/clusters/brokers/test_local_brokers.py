@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_kafkaperf.clusters.brokers import java
+from pytest_kafkaperf.clusters.brokers.fleet import last_lines
 from pytest_kafkaperf.clusters.child_process import ChildProcess
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
@@ -94,6 +95,11 @@ def test_the_end_of_a_log_shows_causes_instead_of_stack_frames(tmp_path: Path) -
     causes = ["ERROR Error while writing", "java.io.IOException: No space left on device"]
     log.write_text("\n".join([*causes, *["\tat java.base/java.nio.Bits.copy(Bits.java:1)"] * 100, "Shutdown"]))
     assert ChildProcess("broker 1", log, stop_timeout_s=1).log_tail() == "\n".join([*causes, "Shutdown"])
+
+
+def test_the_log_shows_only_its_last_lines() -> None:
+    """An error message stays readable."""
+    assert last_lines("\n".join(map(str, range(100)))) == "\n".join(map(str, range(80, 100)))
 
 
 FORKS = """
