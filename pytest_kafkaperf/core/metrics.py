@@ -207,7 +207,9 @@ _METRICS = (
         over_rounds="mean",
     ),
     _fault_count(
-        "app.dead_letters", "records that were written to `dead_letter_topic` from the start of the load to its end"
+        "app.dead_letters",
+        "records that were written to `dead_letter_topic` from the start of the load to its end; if they were written "
+        "in transactions, each transaction's marker counts as well",
     ),
     _fault_count("errors", "records that could not be sent even after all retries"),
     replace(
@@ -218,8 +220,8 @@ _METRICS = (
     ),
     _fault_count(
         "unsent",
-        "records due at a `rate` that the cluster had not accepted one second after the window; if the test stops or "
-        "starts a broker in the round, records that it never accepted",
+        "with a `rate`, due records that the cluster had not accepted one second after the window; if the test stops "
+        "or starts a broker in the round, records that it never accepted",
     ),
     _fault_count("lost", "acknowledged records that are missing from the log; absent with acks=0"),
     _fault_count(

@@ -43,13 +43,12 @@ class AuditTask:
     nonce: Nonce
 
 
-def refuse_compacted(found: Audit, gaps: int, scenario: Scenario) -> None:
+def refuse_compacted(found: Audit, gaps: int) -> None:
     """Raise a LoadError if compaction may have removed the missing records.
 
-    Compaction leaves gaps in the offsets, whereas lost records do not. Transactions are exempt because their markers
-    also leave gaps.
+    Compaction leaves gaps in the offsets, whereas lost records do not. Transaction markers are not gaps.
     """
-    if scenario.key is not None and scenario.transaction_size is None and 0 < found.lost <= gaps:
+    if 0 < found.lost <= gaps:
         removed = counted(gaps, "record")
         lost = f"{found.lost} of them possibly from this round"
         raise LoadError(f"compaction has removed {removed} from the topic, {lost}")

@@ -257,8 +257,8 @@ class _Round:
                 raise _WorkerEndedError
             if time.monotonic() > deadline:
                 raise LoadError(
-                    f"the consumer groups held only {counters.total(Counter.ASSIGNED)} of {expected} partitions after "
-                    f"{READY_TIMEOUT_S} s"
+                    f"the consumer groups held {counters.total(Counter.ASSIGNED)} instead of {expected} partitions "
+                    f"after {READY_TIMEOUT_S} s"
                     if counters.all_reached(WorkerState.READY)
                     else f"the workers were not connected after {READY_TIMEOUT_S} s"
                 )

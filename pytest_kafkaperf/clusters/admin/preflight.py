@@ -22,6 +22,7 @@ from pytest_kafkaperf.clusters.admin.groups import describe_group, permitted_ope
 from pytest_kafkaperf.clusters.admin.run_names import PREFIX, prefix_of
 from pytest_kafkaperf.clusters.admin.wire import DescribeTopic, TopicMetadata, ask_coordinator
 from pytest_kafkaperf.core.errors import ClusterError, nearest, suggestion
+from pytest_kafkaperf.scenarios.payloads import Generated
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 TIMEOUT_S = 30
@@ -233,7 +234,7 @@ def topic_problems(scenario: Scenario, metadata: TopicMetadata) -> Iterator[str]
     if not scenario.producers:
         return
     policy = metadata.config.get("cleanup.policy", "")
-    if "compact" in policy and scenario.key is None:
+    if "compact" in policy and scenario.key is None and not isinstance(scenario.payload, Generated):
         yield (
             f"{named} is compacted (cleanup.policy={policy}), so the cluster refuses records without a key; set key, "
             "for example key='uniform:1000', or use a topic that is not compacted"

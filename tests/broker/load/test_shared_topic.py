@@ -164,13 +164,14 @@ def test_records_too_short_for_a_tag_cannot_be_told_from_those_of_others(broker:
     assert one.problems == (problem_told(ProblemKind.LOSSES_UNKNOWN, why),)
 
 
-def test_what_compaction_removes_is_not_lost() -> None:
+@pytest.mark.parametrize("transactions", [{}, {"transaction_size": 100}], ids=["plain", "transactions"])
+def test_what_compaction_removes_is_not_lost(transactions: dict[str, Any]) -> None:
     """Kafka keeps the newest record of each key, as it was asked to."""
     spec = ClusterSpec.of({"config": {"log.cleaner.backoff.ms": "50"}, "heap": "256m"})
     often = {"segment_ms": "200", "min_cleanable_dirty_ratio": "0.001", "max_compaction_lag_ms": "200"}
     with provision(spec, target="local") as cluster:
         make_topic(cluster, "newest", partitions=1, cleanup_policy="compact", **often)
-        fields = {"topic": "newest", "key": "uniform:10", "rate": 2000, "duration": "3 s", "rounds": 2}
+        fields = {"topic": "newest", "key": "uniform:10", "rate": 2000, "duration": "3 s", "rounds": 2, **transactions}
         measured = run_scenario(resolve_scenario(Scenario.of(fields), cluster), cluster)
     for one in measured:
         assert "lost" not in one.metrics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -15,7 +15,6 @@ from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.audit import compare, named_records, outcome, refuse_compacted
 from pytest_kafkaperf.load.identity import ReceivedBatch, names_of
 from pytest_kafkaperf.load.messages import Audit, Consumed
-from pytest_kafkaperf.scenarios.scenario import Scenario
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.load.identity import Int64s
@@ -183,20 +182,12 @@ def test_generated_records_have_one_tag_each_or_one_in_a_batch(
     assert (producers.tolist(), found.tolist()) == ([0] * count, indexes)
 
 
-KEYED = {"key": "uniform:10"}
-
-
-@pytest.mark.parametrize(
-    ("fields", "lost", "gaps", "refused"),
-    [(KEYED, 3, 5, True), (KEYED, 3, 2, False), (KEYED, 0, 5, False), ({}, 3, 5, False)],
-)
-def test_what_compaction_may_have_removed_is_not_lost(
-    fields: dict[str, Any], lost: int, gaps: int, *, refused: bool
-) -> None:
+@pytest.mark.parametrize(("lost", "gaps", "refused"), [(3, 5, True), (3, 2, False), (0, 5, False)])
+def test_what_compaction_may_have_removed_is_not_lost(lost: int, gaps: int, *, refused: bool) -> None:
     """Kafka did what it was asked to. A record that was lost leaves no gap: its offset is taken by another one."""
     found = Audit(lost=lost, duplicated=0, reordered=0)
     expected = pytest.raises(
         LoadError, match=r"^compaction has removed 5 records from the topic, 3 of them possibly from"
     )
     with expected if refused else contextlib.nullcontext():
-        refuse_compacted(found, gaps, Scenario.of(fields))
+        refuse_compacted(found, gaps)

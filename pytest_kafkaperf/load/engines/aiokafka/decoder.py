@@ -18,7 +18,7 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -354,9 +354,13 @@ class BatchedRecords(fetcher.PartitionRecords):  # type: ignore[misc]
 
     tag_of: TagOf | None = None
     identifier: Identifier | None = None
+    gaps: ClassVar[int] = 0
+    """Number of offsets without a record or transaction marker in everything that this process has read, because of
+    compaction."""
 
     def _unpack_records(self) -> Iterator[ReceivedBatch]:
         for batch in self._records.checked(self._tp):
+            BatchedRecords.gaps += max(0, batch.next_offset - self.next_fetch_offset - batch.record_count)
             if self._isolation_level == fetcher.READ_COMMITTED:
                 self._consume_aborted_up_to(batch.base_offset)
                 if batch.aborts():

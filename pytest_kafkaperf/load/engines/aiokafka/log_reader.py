@@ -12,6 +12,7 @@ from pytest_kafkaperf.clusters.admin.connection import Notes, close
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.audit import TIMEOUT_S, AuditTask, compare, named_records, refuse_compacted
 from pytest_kafkaperf.load.engines.aiokafka.clients import adapt, make_reader
+from pytest_kafkaperf.load.engines.aiokafka.decoder import BatchedRecords
 from pytest_kafkaperf.load.identity import Int64s, RecordFilter, tags_every_record
 from pytest_kafkaperf.load.messages import Audit
 from pytest_kafkaperf.load.payload import Payload
@@ -33,7 +34,8 @@ def audit(task: AuditTask) -> Audit:
     adapt(task.scenario)
     try:
         with Notes():
-            by_partition, gaps = asyncio.run(_read(task))
+            BatchedRecords.gaps = 0
+            by_partition = asyncio.run(_read(task))
     except TimeoutError:
         raise LoadError(
             f"the plugin could not read the log of topic {task.topic!r} back within {TIMEOUT_S} s"
@@ -41,13 +43,12 @@ def audit(task: AuditTask) -> Audit:
     except KafkaError as error:
         raise LoadError(f"the plugin could not read the log of topic {task.topic!r} back: {error!r}") from None
     found = compare(by_partition, task.failed, task.acknowledged)
-    refuse_compacted(found, gaps, task.scenario)
+    refuse_compacted(found, BatchedRecords.gaps)
     return found
 
 
-async def _read(task: AuditTask) -> tuple[list[tuple[Int64s, Int64s]], int]:
-    """Return the record names by partition, and the number of offsets without a record."""
-    gaps = sum(end - begin for begin, end in task.offsets.values())
+async def _read(task: AuditTask) -> list[tuple[Int64s, Int64s]]:
+    """Return the record names by partition."""
     found: dict[int, list[tuple[Int64s, Int64s]]] = {partition: [] for partition in task.offsets}
     ends = {TopicPartition(task.topic, partition): end for partition, (_, end) in task.offsets.items()}
     client = make_reader(task.bootstrap_servers, task.access.arguments())
@@ -63,7 +64,6 @@ async def _read(task: AuditTask) -> tuple[list[tuple[Int64s, Int64s]], int]:
             start_ns, end_ns = task.span_ns or (0, 0)
             while [partition for partition, end in ends.items() if await client.position(partition) < end]:
                 for partition, batches in (await client.getmany(timeout_ms=_POLL_MS)).items():
-                    gaps -= sum(batch.count for batch in batches)
                     found[partition.partition] += [
                         named_records(part, every=every, is_generated=is_generated)
                         for batch in batches
@@ -76,4 +76,4 @@ async def _read(task: AuditTask) -> tuple[list[tuple[Int64s, Int64s]], int]:
         finally:
             await close(client)
     joined = (zip(*parts, strict=True) for parts in found.values() if parts)
-    return [(np.concatenate(producers), np.concatenate(indexes)) for producers, indexes in joined], gaps
+    return [(np.concatenate(producers), np.concatenate(indexes)) for producers, indexes in joined]

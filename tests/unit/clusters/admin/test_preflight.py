@@ -11,9 +11,14 @@ from pytest_kafkaperf.clusters.admin.acls import Operation
 from pytest_kafkaperf.clusters.admin.preflight import Preflight, absent, needed_operations, topic_problems
 from pytest_kafkaperf.clusters.admin.wire import TopicMetadata
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.scenarios.payloads import Record
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 ORDERS: dict[str, Any] = {"topic": "orders"}
+
+
+def keyed(index: int, _random: object) -> Record:
+    return Record(key=b"%d" % index, value=b"order")
 
 
 def problems(scenario: dict[str, Any], *, config: dict[str, str] | None = None, **metadata: Any) -> list[str]:
@@ -84,6 +89,7 @@ def test_a_topic_that_does_not_do_is_told_with_what_to_do(
     ("scenario", "metadata"),
     [
         (ORDERS | {"key": "uniform:10"}, {"config": {"cleanup.policy": "compact"}}),
+        (ORDERS | {"payload": keyed}, {"config": {"cleanup.policy": "compact"}}),  # only the function knows its keys
         (ORDERS | {"acks": 1}, {"config": {"min.insync.replicas": "2"}, "in_sync": 1}),
         (ORDERS, {"config": {"min.insync.replicas": "3"}}),  # all that there are
         (ORDERS | {"compression": "lz4"}, {"config": {"max.message.bytes": "1000"}}),  # nobody knows how far it goes

@@ -16,6 +16,7 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load import clock
+from pytest_kafkaperf.load.identity import RecordSet
 from pytest_kafkaperf.load.messages import Audit, Consumed, LoadReport, Produced, Unaudited, WorkerReport
 from pytest_kafkaperf.runner.rounds import log_comparison
 from pytest_kafkaperf.runner.rounds.load_run import LoadRun
@@ -303,6 +304,34 @@ def test_too_many_records_are_not_looked_at(
 
     assert audited(pool, report(unknown=unknown), (end, 8)) == Unaudited(reason)
     assert pool.task is None
+
+
+def test_records_in_partitions_that_were_added_during_the_load_are_not_lost() -> None:
+    """Their end offsets before the load are unknown, so nobody knows what is in them."""
+    audits = Audits([Audit(lost=5, duplicated=0, reordered=0)])
+    load = report(acknowledged_by_partition={0: 30, 1: 30, 2: 5})
+    assert shared(Log([(0, 0), (30, 30)]), audits, load).audit == Unaudited("the topic has gained partitions")
+
+
+@pytest.mark.parametrize("failure", ["failed", "aborted_by_failure"])
+@pytest.mark.parametrize(("came_out", "is_known"), [(60, False), (50, True)])
+def test_records_of_aborted_transactions_do_not_make_up_for_lost_ones(
+    failure: str, came_out: int, *, is_known: bool
+) -> None:
+    """An application that reads uncommitted records also processes those, which were never acknowledged."""
+    load = report(acknowledged=60, **{failure: 10})
+    received = RecordSet()
+    for name in range(came_out):
+        received.add(name, measured=True)
+    load.workers[0].consumed.append(Consumed(received=came_out, came_out=received))
+    fields = {"topic": "shared", "output_topic": "out", "consumers": 1, "transaction_size": 100, "acks": "all"}
+    scenario = Scenario.of(fields).model_copy(update={"partitions": 2})
+    audit = compared(Log([(0, 0), (30, 30)]), Auditor(), load, scenario).audit
+    if is_known:
+        assert audit == Audit(lost=10, duplicated=0, reordered=0)
+    else:
+        assert isinstance(audit, Unaudited)
+        assert audit.reason.startswith("a transaction was aborted")
 
 
 @pytest.mark.parametrize(
