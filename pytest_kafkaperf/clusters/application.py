@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import secrets
 import tempfile
 import threading
@@ -148,8 +149,8 @@ class Application(contextlib.AbstractContextManager["Application"]):
                 try:
                     # Ctrl-C waits, because only topics that were certainly created are deleted afterwards.
                     with contextlib.suppress(TopicExistsError), without_interrupt():
-                        admin.create_topic(topic, Scenario(partitions=partitions))
-                        self.created.append(topic)
+                        created = functools.partial(self.created.append, topic)
+                        admin.create_topic(topic, Scenario(partitions=partitions), created)
                 except TopicRefusedError:
                     if admin.is_gone(topic):
                         raise

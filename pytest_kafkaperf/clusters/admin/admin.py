@@ -7,7 +7,7 @@ import contextlib
 import datetime
 import secrets
 import time
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -84,8 +84,8 @@ class Admin:
         self._access = access
         self._config = access.arguments()
 
-    def create_topic(self, topic: str, scenario: Scenario) -> None:
-        """Create a scenario's topic, and wait until each partition has a leader.
+    def create_topic(self, topic: str, scenario: Scenario, on_created: Callable[[], None] = lambda: None) -> None:
+        """Create a scenario's topic, call `on_created`, and wait until each partition has a leader.
 
         Raises:
             ClusterError: the cluster rejected the topic, or the request took too long.
@@ -93,7 +93,7 @@ class Admin:
             TopicRefusedError: this client is not permitted to create it.
 
         """
-        self._call(self._create_topic(topic, scenario), f"create topic {topic!r}")
+        self._call(self._create_topic(topic, scenario, on_created), f"create topic {topic!r}")
 
     def delete_topic(self, topic: str, *, timeout_s: float = TIMEOUT_S) -> None:
         """Delete a topic that `create_topic` created; do nothing if it no longer exists.
@@ -168,7 +168,7 @@ class Admin:
     def _admin(self) -> contextlib.AbstractAsyncContextManager[Any]:
         return _started(AIOKafkaAdminClient(bootstrap_servers=self._servers, **self._config))
 
-    async def _create_topic(self, topic: str, scenario: Scenario) -> None:
+    async def _create_topic(self, topic: str, scenario: Scenario, on_created: Callable[[], None]) -> None:
         config = {**retention(topic, datetime.datetime.now(datetime.UTC)), **scenario.topic_config}
         request = CreateTopic(topic, scenario, config, TIMEOUT_S * 1000)
         async with self._admin() as admin:
@@ -179,6 +179,7 @@ class Admin:
                     raise TopicExistsError(f"topic {topic!r} already exists")
                 if code:
                     raise self._refused(topic, scenario, config, code, next(filter(None, message), ""))
+            on_created()
             while not _has_leaders(await self._described(admin, topic), scenario.partitions):
                 await asyncio.sleep(_TICK_S)
 
@@ -270,7 +271,7 @@ class Admin:
         topic = round_name(run_name(end, secrets.token_bytes(SUFFIX_BYTES), prefix), 1)
         config = {"message.timestamp.type": "LogAppendTime"}
         try:
-            await self._create_topic(topic, Scenario(partitions=1, topic_config=config))
+            await self._create_topic(topic, Scenario(partitions=1, topic_config=config), lambda: None)
             async with _started(aiokafka.AIOKafkaProducer(bootstrap_servers=self._servers, **self._config)) as producer:
                 appended = await producer.send_and_wait(topic, b"", partition=0)
         finally:

@@ -85,7 +85,8 @@ def _download(
         from pytest_kafkaperf.clusters.brokers.registry import Registry  # noqa: PLC0415 - imports jgo
     except ImportError:
         raise ClusterError(
-            f"downloading {what} for a local broker needs the package jgo; run: pip install 'pytest-kafkaperf[local]'"
+            f"downloading {what} for a local broker requires the package jgo; run: "
+            "pip install 'pytest-kafkaperf[local]'"
         ) from None
     # jgo's settings file may set a mirror: `[repositories]`, `central = ...`.
     repositories = {"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories}
@@ -106,9 +107,11 @@ def _download(
                 ) from error
         # jgo raises these if no repository has the artifact, or if a server responds with an unrelated page.
         except (RuntimeError, ElementTree.ParseError) as error:
-            raise ClusterError(
-                f"{what} is not available from {shown}: {str(error).partition(' in remote ')[0]}. {advice}"
-            ) from error
+            reason = str(error).partition(" in remote ")[0]
+            if registry.refusals:
+                reason += f"; {registry.refusals[0]}"
+                advice = "If the repository requires a login, add it to the file ~/.netrc"
+            raise ClusterError(f"{what} is not available from {shown}: {reason}. {advice}") from error
     raise AssertionError  # pragma: no cover - the last attempt returns or raises
 
 

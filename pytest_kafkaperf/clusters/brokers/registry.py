@@ -20,6 +20,7 @@ from pytest_kafkaperf.core.units import Unit, format_quantity
 _SILENCE_S = 10
 """Maximum time without receiving a byte from the server."""
 _CHUNK_BYTES = 1 << 16
+_ABSENT = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 _RETRY_AFTER_S = 60
 """Pause after `429 Too Many Requests` if the server does not specify a number of seconds."""
 _SHA1 = re.compile(rb"\s*([0-9a-fA-F]{40})\b")
@@ -37,6 +38,8 @@ class Registry(PythonResolver):
         self._timeout_s = timeout_s
         """Time limit for all downloads together."""
         self._deadline = time.monotonic() + timeout_s
+        self.refusals: list[str] = []
+        """Addresses and answers of repositories that refused access, such as `... answered 401 Unauthorized`."""
 
     def download(self, artifact: Any) -> Path:
         """Download one file from the first repository that has it, and return its path in jgo's cache.
@@ -75,6 +78,8 @@ class Registry(PythonResolver):
         parts = []
         with self._response(url) as response:
             if response.status_code != HTTPStatus.OK:
+                if response.status_code not in _ABSENT:
+                    self.refusals.append(f"{discreet(url)} answered {response.status_code} {response.reason}")
                 return None
             try:
                 while part := response.raw.read1(_CHUNK_BYTES):  # fails if the connection closes too early

@@ -19,10 +19,12 @@ import pytest
 
 from pytest_kafkaperf.clusters import child_process, instance
 from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.admin.admin import Admin
 from pytest_kafkaperf.clusters.application import Application
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.recipe import Recipe
 from pytest_kafkaperf.core.errors import ApplicationError, ClusterError, UsageError
+from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.client_files import KEY, MADE
 from tests.support.orphans import becomes, ended, with_word
 from tests.support.patience import PATIENCE_S
@@ -51,6 +53,27 @@ def run(tmp_path: Path) -> Iterator[Launch]:
     yield start
     for application in started:
         application.close()
+
+
+def test_a_topic_whose_leaders_do_not_come_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was created, and the next run would take it for the user's own."""
+    deleted: list[str] = []
+
+    class Slow(Admin):
+        def create_topic(self, topic: str, scenario: Scenario, on_created: Callable[[], None] = lambda: None) -> None:
+            del topic, scenario
+            on_created()
+            raise ClusterError("no leader within 20 s")
+
+        def delete_topic(self, topic: str, *, timeout_s: float = 0.0) -> None:
+            del timeout_s
+            deleted.append(topic)
+
+    monkeypatch.setattr("pytest_kafkaperf.clusters.application.Admin", Slow)
+    recipe = Recipe.of({"command": ["python"], "ready": "line:ready", "cwd": tmp_path, "topics": ["orders"]})
+    with pytest.raises(ClusterError, match="no leader within 20 s"):
+        Application(recipe, NOWHERE).open()
+    assert deleted == ["orders"]
 
 
 def error_of(do: Callable[[], object]) -> str:

@@ -80,7 +80,7 @@ def test_a_cold_cache_without_jgo_names_the_extra(cold_cache: Path, monkeypatch:
         installed(cold_cache)
 
     assert str(raised.value) == (
-        f"downloading Kafka {DEFAULT_VERSION} for a local broker needs the package jgo; "
+        f"downloading Kafka {DEFAULT_VERSION} for a local broker requires the package jgo; "
         "run: pip install 'pytest-kafkaperf[local]'"
     )
 

@@ -50,6 +50,8 @@ class Repository:
     """Whether it sends a byte from time to time, for longer than anybody waits."""
     broken: list[str] = field(default_factory=list)
     """Suffixes of files of which only a half is sent, once each."""
+    status: int = 200
+    """Status of its answers."""
     busy: list[str] = field(default_factory=list)
     """Values of `Retry-After` for the first answers, which are `429 Too Many Requests`."""
 
@@ -72,7 +74,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
                 self.send_header("Content-Length", "0")
                 self.end_headers()
                 return
-            self.send_response(200)
+            self.send_response(found.status)
             if found.trickles:
                 self.send_header("Content-Length", "1000")
                 self.end_headers()
@@ -372,6 +374,16 @@ def test_a_pause_that_a_repository_asks_for_is_within_the_limit(
     repository.busy = ["86400"]
     with within(10), pytest.raises(ClusterError, match="not complete within 20 s"):
         downloads.fetch(OTHER_VERSION, scratch=tmp_path / "scratch", target=tmp_path)
+
+
+def test_a_repository_that_asks_for_a_login_is_named_with_its_answer(repository: Repository, cold_cache: Path) -> None:
+    """Otherwise, the version would seem not to exist."""
+    repository.status = 401
+    with pytest.raises(ClusterError) as raised:
+        installed(cold_cache)
+    text = str(raised.value)
+    assert " answered 401 Unauthorized. If the repository requires a login, add it to the file ~/.netrc" in text
+    assert text.startswith(f"Kafka {DEFAULT_VERSION} is not available from central (http://127.0.0.1:")
 
 
 def test_half_a_file_is_downloaded_again(repository: Repository, tmp_path: Path) -> None:
