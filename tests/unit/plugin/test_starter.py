@@ -195,7 +195,8 @@ def test_the_workflow_is_what_github_reads_and_like_the_examples(
 ) -> None:
     """The same pinned actions, this version of the plugin, and existing options.
 
-    A service is compared with its base; the clusters to compare are in the ini file.
+    A service is compared with its base, and the comment workflow can show the result; the clusters to compare are in
+    the ini file.
     """
     assert main(["init", audience, "--workflow"]) == 0
     done = check(folder / WORKFLOW, "--builtin-schema=vendor.github-workflows")
@@ -209,3 +210,7 @@ def test_the_workflow_is_what_github_reads_and_like_the_examples(
     assert {*re.findall(r"--kafka-([a-z-]+)", text)} <= {*OPTION_NAMES}
     assert ("--kafka-compare=git:merge-base" in text) is compares
     assert ("fetch-depth: 0" in text) is compares
+    comment = (ROOT / "examples" / "ci" / "github-pull-request-comment.yml").read_text(encoding="utf-8")
+    assert "name: kafka-comment" in comment
+    assert "comment.md" in comment
+    assert ("name: kafka-comment" in text and "comment/comment.md" in text) is compares
