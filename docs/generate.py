@@ -382,9 +382,9 @@ def _supported() -> str:
         ("Docker", "a local engine, or a remote one (`DOCKER_HOST`)", "Podman through its socket: expected"),
         ("authentication", mechanisms, "with or without TLS; client certificates (mutual TLS)"),
         (
-            "logins of clouds",
+            "cloud logins",
             "Amazon MSK (IAM), Microsoft Entra, Google",
-            "tested: the tokens, and where they come from, but not the services",
+            "tested: fetching tokens, but not the services",
         ),
         ("CI", "any", "annotations and summaries on GitHub, metrics on GitLab, JUnit everywhere"),
     ]
@@ -470,7 +470,8 @@ def _json_type(schema: Mapping[str, Any]) -> str:
 
 def _json_kind(kind: str, schema: Mapping[str, Any]) -> str:
     if kind == "array":
-        return f"list of {_plural(_json_type(schema['items']))}"
+        items = _plural(_json_type(schema["items"]))
+        return f"list of ({items})" if " or " in items else f"list of {items}"
     if kind == "object":
         return f"mapping of strings to {_plural(_json_type(schema['additionalProperties']))}"
     return _JSON_KINDS[kind]

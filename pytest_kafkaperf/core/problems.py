@@ -114,7 +114,7 @@ class Cause(Enum):
         ProblemKind.IDENTITIES,
         (
             "{repeats} of {records} input records have the same identity ({identify}) as another one, so the output "
-            "cannot be assigned to them"
+            "cannot be matched with them"
         ),
         (
             "make identities unique, for example with a payload function that puts its whole index into the record, or "

@@ -102,7 +102,7 @@ OPTIONS = {
     "compare": Option(
         f"{TARGET}|git:REF[,tests=ref|head]|path:DIR[,python=PATH]",
         "compare side by side with this cluster, or with this revision of the code (git:merge-base: where the branch "
-        "started), instead of with stored baselines; short trials on both sides continue until the evidence decides",
+        "started), instead of with stored baselines; short trials run on both sides until the result is clear",
         "none",
     ),
     "compare-setup": Option(

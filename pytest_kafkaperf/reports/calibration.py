@@ -101,14 +101,14 @@ def _can_catch(name: str, found: Calibrated) -> str:
     changes = f"{direction} of {_percent(name, found.detectable_change)} or more"
     if not math.isfinite(found.detectable_change):
         changes = f"no {direction} for certain"
-    threshold = _percent(name, found.tolerance)
+    tolerance = _percent(name, found.tolerance)
     if found.drowns(found.detectable_change):
-        return f"can catch {changes}; your threshold ({threshold}) is stricter than this machine allows"
-    return f"can catch {changes} with your threshold of {threshold}"
+        return f"can catch {changes}; your tolerance ({tolerance}) is too small for this machine's noise"
+    return f"can catch {changes} with your tolerance of {tolerance}"
 
 
 def _cures(name: str, found: Calibrated, result: Result) -> str:
-    """Return remedies for an overly strict threshold; a wider one is suggested only if more days are not sufficient."""
+    """Return remedies for a tolerance that is too small; a wider one is suggested only if more days are not enough."""
     tolerance, best = (abs(change_of(CATALOGUE[name], each)) for each in (found.tolerance, found.detectable_over_days))
     cures = ["paced load"] if result.scenario.rate is None and result.plan is None else []
     if best <= _WIDEST and found.detectable_over_days < _LESS_RATIO * found.detectable_change:
@@ -119,7 +119,7 @@ def _cures(name: str, found: Calibrated, result: Result) -> str:
         cures.append("a quieter machine")
     wider = math.floor(100 * best / 5) * 5
     if found.drowns(found.detectable_over_days) and 100 * tolerance < wider <= 100 * _WIDEST:
-        cures.append(f"a threshold of {wider}%")
+        cures.append(f"a tolerance of {wider}%")
     *first, last = cures
     if not first:
         return f"try {last}"

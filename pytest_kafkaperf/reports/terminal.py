@@ -343,11 +343,11 @@ def render_changes(changes: Iterable[Sequence[ChangePoint]], paper: Paper) -> li
             change = format_ratio(after / before - 1) if before > 0 else "-"
             table.add_row(printable(name), _value(name, before), _value(name, after), change)
         *_, last, first = found[0]
-        commits = f"commit {_commit(first.commit)}, in the run before {_commit(last.commit)}"
+        commits = f"commit {_commit(first.commit)}, previous run {_commit(last.commit)}"
         head = f"{first.time:%Y-%m-%d %H:%M %Z}, {commits}, environment {first.environment}"
         other = ", ".join(map(str, differences(last.fingerprint, first.fingerprint))) or "nothing"
         lines += [printable(first.nodeid), *render_note(head, paper), *_lines(table, paper)]
-        lines += [*render_note(f"other differences of the two runs: {other}", paper), ""]
+        lines += [*render_note(f"other differences between the runs: {other}", paper), ""]
     return lines or ["no change points"]
 
 

@@ -151,7 +151,7 @@ def _how_re_tested(result: Result, further: int) -> str:
     if not suspected or not further or result.verdict is Verdict.INVALID:
         return ""
     is_slower = any(notice.kind is NoticeKind.BOTH_SLOWER for notice in result.warnings)
-    cleared = "machine found slower" if is_slower else "cleared"
+    cleared = "machine slower" if is_slower else "cleared"
     outcome = _RETEST_OUTCOMES.get(worst([check.outcome for check in suspected]), f"re-tested, {cleared}")
     if suspected[0].trials:
         return f"{outcome} side by side, {counted(further, 'trial')}"

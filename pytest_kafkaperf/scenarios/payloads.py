@@ -174,7 +174,7 @@ class Generated:
 
     function: Callable[[int, Any], Any] | TemplateFile
     pool: int | None = None
-    """Number of records that are generated in advance and sent in turns; None to generate each record."""
+    """Number of records that are generated in advance and sent repeatedly; None to generate each record."""
     sha256: str | None = None
     """Hash of the function's source and of what it imports from its folder, in hexadecimal digits; None until a load
     needs it."""

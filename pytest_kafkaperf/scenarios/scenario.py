@@ -74,7 +74,7 @@ class Scenario(MarkerFields):
     payload: fields.Payload = "random"
     """Content of records: random bytes (incompressible), zeros, samples from a file, a template, or a function
     `(index, random)` that returns a value or a `Record`. With `{"function": FUNCTION, "pool": 10_000}`, this number of
-    records is generated in advance and sent in turns."""
+    records is generated in advance and sent repeatedly."""
     rate: RecordRate | None = None
     """Records/s across all producers (open loop); None: as fast as brokers acknowledge records (closed loop)."""
     backlog: Annotated[fields.Records, Field(ge=0, le=10**12)] = 0
@@ -125,7 +125,7 @@ class Scenario(MarkerFields):
     """Existing topic to which an application writes its results from `topic`. Consumers read this topic, so end-to-end
     latency includes the application. None: consumers read the producers' records."""
     identify: fields.Identification = BY_HEADER
-    """Part of a record that identifies it, so that each record from `output_topic` can be assigned to its input record:
+    """Part of a record that identifies it, to match each record from `output_topic` with its input record:
     `header` (the application copies the header `kafkaperf-tag`), `key`, `json:FIELD`, a function that takes a record,
     or `value:16` (the plugin writes a tag into the first 16 bytes of the value). If the application renames the
     identity: a mapping with `input` and `output`."""

@@ -66,7 +66,7 @@ TEXTS: dict[Cause, tuple[dict[str, object], str]] = {
     Cause.IDENTITIES_REPEATED: (
         {"repeats": 2, "records": 100, "identify": "json:order.id"},
         "2 of 100 input records have the same identity (json:order.id) as another one, so the output cannot be "
-        "assigned to them; make identities unique, for example with a payload function that puts its whole index into "
+        "matched with them; make identities unique, for example with a payload function that puts its whole index into "
         "the record, or with key='sequential' and identify='key' if the application keeps the key",
     ),
     Cause.TOO_MANY_IDENTITIES: (

@@ -113,30 +113,30 @@ def test_the_time_left_follows_the_speed_of_this_machine() -> None:
         (
             calibrated(-math.log(0.52), -math.log(0.67)),
             {},
-            "can catch drops of 48% or more; your threshold (10%) is stricter than this machine allows / "
-            "try paced load, a baseline of 5 days (at best -33%), or a threshold of 30%",
+            "can catch drops of 48% or more; your tolerance (10%) is too small for this machine's noise / "
+            "try paced load, a baseline of 5 days (at best -33%), or a tolerance of 30%",
         ),
         (
             calibrated(-math.log(0.52), -math.log(0.8)),
             {"rate": 5000.0},
-            "can catch drops of 48% or more; your threshold (10%) is stricter than this machine allows / "
+            "can catch drops of 48% or more; your tolerance (10%) is too small for this machine's noise / "
             "try a baseline of 5 days (at best -20%)",
         ),
         (
             calibrated(-math.log(0.66), -math.log(0.68)),
             {"rate": 5000.0},
-            "can catch drops of 34% or more; your threshold (10%) is stricter than this machine allows / "
-            "try a quieter machine or a threshold of 30%",
+            "can catch drops of 34% or more; your tolerance (10%) is too small for this machine's noise / "
+            "try a quieter machine or a tolerance of 30%",
         ),
         (
             calibrated(-math.log(0.75), -math.log(0.8)),
             {},
-            "can catch drops of 25% or more with your threshold of 10%",
+            "can catch drops of 25% or more with your tolerance of 10%",
         ),
         (
             calibrated(math.inf, math.inf),
             {"rate": 5000.0},
-            "can catch no drops for certain; your threshold (10%) is stricter than this machine allows / "
+            "can catch no drops for certain; your tolerance (10%) is too small for this machine's noise / "
             "try a quieter machine",
         ),
     ],
@@ -150,7 +150,7 @@ def test_a_tolerance_above_50_percent_is_no_cure() -> None:
     """It would not notice that a throughput has halved."""
     found = calibrated(math.log(2.1), math.log(1.66), tolerance=math.log(1.1))
     assert remarks(found, "produce.latency.p99", rate=5000.0) == [
-        "can catch rises of 110% or more; your threshold (10%) is stricter than this machine allows",
+        "can catch rises of 110% or more; your tolerance (10%) is too small for this machine's noise",
         "try a quieter machine",
     ]
 
@@ -184,8 +184,8 @@ def test_the_noise_fits_into_80_columns() -> None:
     assert list(calibration_cells("produce.latency.p99", noisy).values())[:2] == ["110%", "4.1%?"]
     whole = results.bare_result(trial(), calibration={"produce.latency.p99": noisy})
     assert render_calibration(whole, Paper()).splitlines() == [
-        "produce.latency.p99: can catch rises of 3030% or more; your threshold (20%) is",
-        "    stricter than this machine allows",
+        "produce.latency.p99: can catch rises of 3030% or more; your tolerance (20%) is",
+        "    too small for this machine's noise",
         "metric               within  between  tolerance  suspected  can detect",
         "produce.latency.p99    110%    4.1%?       +20%     1 of 5      +3030%",
         "produce.latency.p99: try paced load or a quieter machine",

@@ -84,12 +84,12 @@ def test_a_change_names_its_values_the_commit_and_what_else_differs(trend: Trend
     assert trend(lines) == (
         0,
         "tests/perf/test_orders.py::test_ingest\n"
-        "  2025-03-28 04:00 UTC, commit 252525252525, in the run before 242424242424,\n"
+        "  2025-03-28 04:00 UTC, commit 252525252525, previous run 242424242424,\n"
         "    environment ci\n"
         "  metric                       before           after  change\n"
         "  produce.throughput   4974 records/s  4442 records/s  -10.7%\n"
         "  produce.latency.p99         9.95 ms           13 ms  +30.6%\n"
-        "  other differences of the two runs: kafka: 4.1.1 -> 4.3.1\n"
+        "  other differences between the runs: kafka: 4.1.1 -> 4.3.1\n"
         "\n",
         "",
     )
@@ -147,7 +147,7 @@ def test_a_metric_and_a_test_can_be_chosen(trend: Trend) -> None:
     status, out, _ = trend(rows, "--metric", "app.rows", "--test", "test_orders")
     assert (status, out.splitlines()[4:6]) == (
         0,
-        ["  app.rows       0      1       -", "  other differences of the two runs: nothing"],
+        ["  app.rows       0      1       -", "  other differences between the runs: nothing"],
     ), out
 
 

@@ -350,7 +350,7 @@ def test_a_slowdown_that_persisted_is_not_called_cleared() -> None:
     values = {"metric": check.metric, "change": RelativeChange(-0.3), "where": "with unchanged brokers"}
     slower = dataclasses.replace(over, warnings=(Notice(Remark.MACHINE_SLOWER, values),))
     assert how_of(over) == "re-tested, cleared in 2 fresh trials"
-    assert how_of(slower) == "re-tested, machine found slower in 2 fresh trials"
+    assert how_of(slower) == "re-tested, machine slower in 2 fresh trials"
 
 
 def test_the_line_above_the_table_breaks_between_its_parts() -> None:
