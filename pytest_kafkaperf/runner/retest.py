@@ -85,8 +85,8 @@ def is_unchanged(spec: ClusterSpec, before: Mapping[str, str], own: Cluster) -> 
 def _on_unchanged_brokers(suspected: Suspected, _against: Sequence[str]) -> Iterator[FurtherTrials]:
     """Run new trials on the test's own brokers, which are the same as the baseline's.
 
-    The first of them only shows whether the slowdown lasts, which does not require a restart and another warm-up. If it
-    does, a restart shows whether it came from the brokers' last start.
+    The first of them only shows whether the slowdown lasts, which does not require a restart and another warm-up. If a
+    second one is necessary, a restart shows whether the slowdown came from the brokers' last start.
     """
     suspected.bench.budget.confirm(side_by_side=False)
     yield FurtherTrials(

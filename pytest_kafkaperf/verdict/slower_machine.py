@@ -25,6 +25,11 @@ class BaselineBrokers:
     If such a test exists, a suspected regression is cleared earlier.
     """
 
+    @property
+    def shows_machine(self) -> bool:
+        """True if only the machine can be the cause of a slowdown that these brokers have as well."""
+        return all(each.of is Part.MACHINE for each in self.common_changes)
+
 
 def finding_without_kafka(
     reason: str, metric: str, change: float, brokers: BaselineBrokers
@@ -44,7 +49,7 @@ def finding_without_kafka(
     changes = "; ".join(map(str, brokers.common_changes))
     where = "with unchanged brokers" if brokers.are_own else "on both sides"
     values = {"metric": metric, "change": RelativeChange(change), "where": where, "changes": changes}
-    if all(each.of is Part.MACHINE for each in brokers.common_changes):
+    if brokers.shows_machine:
         remark = Remark.MACHINE_CHANGED if changes else Remark.MACHINE_SLOWER
         return Finding.of(Verdict.PASSED, reason), Notice(remark, values)
     shift = Notice(Remark.BOTH_SLOWER, values)

@@ -1,9 +1,10 @@
 """Re-tests of suspected regressions if neither Kafka nor its settings have changed since the stored baseline.
 
 Brokers started for the baseline's side would be the same as the test's own, so a side-by-side comparison could only
-compare the test with itself. Up to two new trials show instead whether the slowdown persists. Kafka is not the cause in
-either case: a slowdown that is over was a disturbance, and one that persists comes from the machine, or from a change
-that a comparison of brokers would not reveal either, such as another Python version.
+compare the test with itself. A new trial shows instead whether the slowdown persists. Kafka is not the cause in either
+case: a slowdown that is over was a disturbance, and one that persists comes from the machine, or from a change that a
+comparison of brokers would not reveal either, such as another Python version. After such a change, a test with a
+lasting slowdown does not pass, so a second new trial must confirm it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pytest_kafkaperf.verdict.scale import NOTHING, Measured, change_of, exceeds
 from pytest_kafkaperf.verdict.slower_machine import BaselineBrokers, finding_without_kafka
 
 _PERSISTS = 2
-"""Number of new trials beyond the tolerance after which a slowdown counts as persistent."""
+"""Number of new trials beyond the tolerance after which a slowdown persists if the machine may not be its cause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,8 @@ class UnchangedBrokers:
         slower = [exceeds(shift, limit.log_tolerance) for shift in found.shifts]
         if not all(slower):
             return Finding.of(Verdict.PASSED, f"{before}not confirmed by {trials}"), None
-        if len(slower) < _PERSISTS and self.brokers.slower_machine is None:
+        is_machine = self.brokers.shows_machine or self.brokers.slower_machine is not None
+        if len(slower) < _PERSISTS and not is_machine:
             reason = f"{before}after {trials}; the slowdown may be over in the next one"
             return Finding.of(Verdict.INCONCLUSIVE, reason, unsettled=True), None
         reason = f"{before}{trials}; Kafka and its settings are the same as in the baseline"
