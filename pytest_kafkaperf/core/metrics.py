@@ -220,8 +220,8 @@ _METRICS = (
     ),
     _fault_count(
         "unsent",
-        "with a `rate`, due records that the cluster had not accepted one second after the window; if the test stops "
-        "or starts a broker in the round, records that it never accepted",
+        "due records that the cluster had not accepted one second after the window; if the test stops or starts a "
+        "broker in the round, records that it never accepted",
     ),
     _fault_count("lost", "acknowledged records that are missing from the log; absent with acks=0"),
     _fault_count(

@@ -218,8 +218,8 @@ class Remark(Enum):
         NoticeKind.COMMIT_INTERVAL,
         "application times include the group's commit interval of {interval}",
     )
-    TRIAL_REPEATED = NoticeKind.REPEATED, "trial {trial} was repeated: {problem}", "", ("cause",)
-    UNEVEN_TRIAL_REPEATED = NoticeKind.REPEATED, "trial {trial} was repeated: one side was less warm than the other"
+    TRIAL_REPEATED = NoticeKind.REPEATED, "trial {trial} does not count: {problem}", "", ("cause",)
+    UNEVEN_TRIAL_REPEATED = NoticeKind.REPEATED, "trial {trial} does not count: one side was less warm than the other"
     ROUND_REPEATED = NoticeKind.REPEATED, "a round was repeated: {problem}", "", ("cause",)
     COLD = NoticeKind.COLD, "{problem}", "", ("cause", "other_side")
     DOUBT = NoticeKind.DOUBT, "{problem}", "", ("cause", "other_side")

@@ -155,6 +155,7 @@ class Ledger:
                 continue
             self.report.aborted += batch.measured
             if failed:
+                self._discard(batch)
                 self._wait_in_vain(batch, ended_ns)
                 self.report.aborted_by_failure += batch.measured
                 self.report.failures["aborted because another batch failed"] += batch.measured
@@ -178,6 +179,7 @@ class Ledger:
             self._settle(batch)
             self._lose(batch, "no answer", now_ns, known=False)
         for batch, _ in self._open:
+            self._discard(batch)
             self._lose(batch, "transaction neither committed nor aborted", now_ns, known=True)
         self._fold_failed(now_ns if self.end_ns is None else self.end_ns)
 
@@ -221,6 +223,12 @@ class Ledger:
                 report.unknown_indexes.append(batch.indexes)
             if batch.identities is not None:
                 report.unknown_identities.append(batch.identities)
+
+    def _discard(self, batch: Batch) -> None:
+        """Remember records that an application may have read although they were never committed."""
+        self.report.discarded += batch.records
+        if self.report.discarded <= MAX_NAMED:
+            self.report.discarded_indexes.append(batch.indexes)
 
     def _wait_in_vain(self, batch: Batch, failed_ns: int) -> None:
         """Include the window's failed records in the latency (see `_fold_failed`)."""

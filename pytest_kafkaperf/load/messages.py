@@ -40,6 +40,10 @@ class Produced:
     """Failed records that may still be in the log."""
     unknown_indexes: list[npt.NDArray[np.int64]] = field(default_factory=list)
     """Indexes of unknown records, up to a limit."""
+    discarded_indexes: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    """Indexes of records in the log whose transaction was not committed because of a failure, up to a limit."""
+    discarded: int = 0
+    """Number of these records, even above the limit."""
     missing: int = 0
     """Records due in the window that were never sent."""
     overdue: int = 0

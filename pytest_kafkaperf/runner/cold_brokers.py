@@ -71,7 +71,7 @@ def cold_judgement(judgement: Judgement, trials: Sequence[Trial], *, kept: bool)
     The judgment does not change if the user has disabled the warm-up.
 
     - If the values are `kept`, either in a baseline or to measure a test's noise, the test is INVALID.
-    - Unmet absolute limits become INVALID, except limits on counts from the log.
+    - Unmet absolute limits become INVALID, except limits on counts from the log, which make the test VIOLATED.
     - A side-by-side comparison becomes INVALID unless both sides were equally cold.
     - REGRESSED against a stored baseline becomes INCONCLUSIVE.
     """
@@ -85,9 +85,19 @@ def cold_judgement(judgement: Judgement, trials: Sequence[Trial], *, kept: bool)
     checks = tuple(_cold_check(check, paired=paired, uneven=uneven) for check in judgement.checks)
     if checks == judgement.checks and not kept:
         return judgement
-    found = Verdict.INVALID if kept else worst([check.outcome for check in checks])
-    problems = tuple(_problems(trials)) if found is Verdict.INVALID else ()
-    return dataclasses.replace(judgement, verdict=found, checks=checks, problems=problems, unsettled=False)
+    changed = dataclasses.replace(judgement, checks=checks, unsettled=False)
+    found = worst([check.outcome for check in checks])
+    if kept or found is Verdict.INVALID:
+        return _invalid(changed, _problems(trials))
+    return dataclasses.replace(changed, verdict=found)
+
+
+def _invalid(judgement: Judgement, problems: Sequence[Problem]) -> Judgement:
+    """Return the judgment as INVALID or, if the log proves faults, as VIOLATED, with the problems as warnings."""
+    is_proven = any(check.outcome is Verdict.VIOLATED and check.metric in LOG_FACTS for check in judgement.checks)
+    if is_proven:
+        return dataclasses.replace(judgement, verdict=Verdict.VIOLATED, doubts=(*judgement.doubts, *problems))
+    return dataclasses.replace(judgement, verdict=Verdict.INVALID, problems=tuple(problems))
 
 
 def _uneven_judgement(judgement: Judgement, trials: Sequence[Trial]) -> Judgement:
@@ -99,7 +109,7 @@ def _uneven_judgement(judgement: Judgement, trials: Sequence[Trial]) -> Judgemen
     if counting:
         values = {"uneven": len(counting), "trials": Count(len(trials), "trial")}
         problem = Problem(Cause.UNEVEN_TRIALS, values)
-        return dataclasses.replace(judgement, verdict=Verdict.INVALID, problems=(problem,), unsettled=False)
+        return _invalid(dataclasses.replace(judgement, unsettled=False), [problem])
     if len(trials) > 1 or not trials[0].is_uneven:
         return judgement
     checks = tuple(

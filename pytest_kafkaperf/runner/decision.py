@@ -191,7 +191,7 @@ def _is_open(bench: Bench, trials: Sequence[Trial], judgement: Judgement) -> boo
 
 
 def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> Trial:
-    """Run one more trial, on restarted brokers unless they restart before another one (`FurtherTrials`).
+    """Run one more trial, on restarted brokers unless `way.restart_before` is another trial.
 
     Raises:
         OutOfTimeError: there is no time for the trial, or the deadline cut it short.

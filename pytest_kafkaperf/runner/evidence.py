@@ -262,7 +262,7 @@ class Judging:
         trials that do not count otherwise.
         """
         limits = (*self.test.thresholds, *self.test.implied)
-        limits = tuple(one for one in limits if one.metric.name in LOG_FACTS and one.relative is None)
+        limits = tuple(one for one in limits if one.metric.name in LOG_FACTS and one.allows_better)
         if not limits or not trials:
             return ()
         found = judge(limits, [trial.measured for trial in trials], AgainstStored(baseline=self.baseline))
@@ -274,11 +274,10 @@ class Judging:
         faults = {check.expression: check for check in self.faults(left_out(trials))}
         if not faults:
             return judgement
-        checks = [faults.get(check.expression, check) for check in judgement.checks]
-        found = Judgement(verdict=Verdict.VIOLATED, checks=tuple(checks), problems=())
         if judgement.problems:
-            return _led(judgement, found)
-        return dataclasses.replace(found, warnings=judgement.warnings, doubts=judgement.doubts)
+            return _led(judgement, Judgement(verdict=Verdict.VIOLATED, checks=tuple(faults.values()), problems=()))
+        checks = tuple(faults.get(check.expression, check) for check in judgement.checks)
+        return dataclasses.replace(judgement, verdict=Verdict.VIOLATED, checks=checks, unsettled=False)
 
     def _judged_counting(self, trials: Sequence[Trial], comparison: Comparison) -> Judgement:
         """Judge the thresholds using the trials that count; if these have problems, use only what is still certain."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.environment import current_commit, default_environment_key
 from pytest_kafkaperf.core.errors import UsageError, warn
-from pytest_kafkaperf.core.metrics import LOSS_METRICS
+from pytest_kafkaperf.core.metrics import LOG_FACTS, LOSS_METRICS
 from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.load.allocation import WorkerAllocation
@@ -326,16 +326,17 @@ class PerfRun:
 
 
 def repeated(result: Result, before: Result) -> Result:
-    """Return a repeated test's result: its last run counts if it could be judged, but lost records always fail it."""
+    """Return a repeated test's result: its last run counts if it could be judged, and faults in the log always do."""
     if before.verdict.fails and result.verdict is Verdict.INCONCLUSIVE:
         return dataclasses.replace(before, notes=(*before.notes, Notice(Remark.REPEAT_UNDECIDED)))
     notes = (*result.notes, Notice(Remark.TEST_REPEATED, {"verdict": before.verdict}))
-    lost = [check for check in before.checks if check.metric in LOSS_METRICS and check.outcome is Verdict.VIOLATED]
-    if not lost:
+    proven = {*LOSS_METRICS, *LOG_FACTS}
+    faults = [check for check in before.checks if check.metric in proven and check.outcome is Verdict.VIOLATED]
+    if not faults:
         return dataclasses.replace(result, notes=notes)
-    replaced = {check.expression for check in lost}
+    replaced = {check.expression for check in faults}
     checks = [check for check in result.checks if check.expression not in replaced]
-    for check in lost:
+    for check in faults:
         reason = Reason(f"an earlier run of this test: {check.reason}")
         checks.append(dataclasses.replace(check, reasons=(reason,)))
     return dataclasses.replace(result, verdict=Verdict.VIOLATED, accepted=False, checks=tuple(checks), notes=notes)

@@ -13,17 +13,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from pytest_kafkaperf.core.metrics import LOG_FACTS, LOSS_METRICS, STEADINESS_METRICS, metric
+from pytest_kafkaperf.core.metrics import LOG_FACTS, LOSS_METRICS, metric
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.core.units import format_quantity
-from pytest_kafkaperf.runner.perftest import PerfTest
+from pytest_kafkaperf.runner.perftest import PerfTest, is_met_if_faster
 from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.reasons import Reason
 
-_BETTER_WHEN_FASTER = ("errors", "error_ratio", "lost", "unsent", "duplicated", "reordered")
-"""Counts for which faster brokers are never worse."""
 _FINAL = (*LOSS_METRICS, *LOG_FACTS)
 """Metrics on which slow brokers have no effect, so that a limit on them is judged only once."""
 _BY_SLOW_BROKERS = frozenset(
@@ -68,16 +66,9 @@ def _allows_quick(test: PerfTest) -> bool:
 
 def _is_safe(threshold: Threshold) -> bool:
     """Return True if a threshold that is met on slow brokers is met on fast ones, with the same load."""
-    subject, name = threshold.metric, threshold.metric.name
-    if name.startswith("broker.") or isinstance(threshold.limit, Extreme):
+    if threshold.metric.name.startswith("broker.") or isinstance(threshold.limit, Extreme):
         return False
-    if threshold.relative is not None:
-        return True
-    if subject.is_own or not threshold.allows_better:
-        return False
-    if name in STEADINESS_METRICS:
-        return False
-    return name in _BETTER_WHEN_FASTER or ".latency." in name or name.endswith(".throughput")
+    return threshold.relative is not None or is_met_if_faster(threshold)
 
 
 def reasons_to_repeat(judgement: Judgement) -> str | None:

@@ -69,13 +69,14 @@ class _Unfinished:
         lost = 0.0 if ours else self.lost[self._sides[0]]
         if lost:
             problems.append(Problem(Cause.RECORDS_LOST_BEFORE, {"lost": lost}))
+        is_broken = not ours and bool(self._warm_ups) and bool(self._warm_ups[0].problems)
         return Trial(
             created=self._created,
             rounds=ours,
             other_side=other[0] if other else None,
             problems=tuple(problems or self._warm_up_problems()),
             warm_ups=self._warm_ups,
-            own_failed=bool(lost),
+            own_failed=bool(lost) or is_broken,
         )
 
     def _warm_up_problems(self) -> Iterator[Problem]:

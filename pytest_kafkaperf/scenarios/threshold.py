@@ -87,7 +87,7 @@ class Threshold:
     def allows_better(self) -> bool:
         """True if any value that is better than one within the limit is also within it, unlike with `errors >= 1`."""
         if self.metric.better == "lower":
-            return self.operator.startswith("<") or self.limit == Absolute(value=0.0)
+            return self.operator.startswith("<") or (self.operator == "==" and self.limit == Absolute(value=0.0))
         return self.operator.startswith(">")
 
 

@@ -296,6 +296,7 @@ class Tokens:
                 token = self.source.fetch()
                 _check_life(token, now_s)
             except ClusterError as error:
+                now_s = self._clock()  # the source may have taken long
                 if self._token is None or self._has_expired(self._token):
                     self._token = None
                     raise

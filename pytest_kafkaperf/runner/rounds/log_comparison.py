@@ -109,35 +109,27 @@ def _audit(
     )
 
 
-_ABORTED = "a transaction was aborted, and output for its records may make up for records that the application has lost"
-
-
 def _audit_of_output(load: LoadReport, scenario: Scenario) -> Audit | Unaudited | None:
     """Compare the application's output with the acknowledged records; records missing from the output are lost."""
-    if load.start_ns is None or not load.consumed:
-        return None  # a failed consumer does not report what it received
+    received, unmatched = (sum(getattr(part, name) for part in load.consumed) for name in ("received", "unmatched"))
+    is_unmatched = unmatched and not received and scenario.expect.most > 0
+    # A failed consumer does not report what it received.
+    if load.start_ns is None or not load.consumed or is_unmatched:
+        return None
     if load.unknown() > MAX_NAMED:
         return _too_many_unknown(load)
-    received, unmatched = (sum(getattr(part, name) for part in load.consumed) for name in ("received", "unmatched"))
-    if unmatched and not received and scenario.expect.most > 0:
-        return None  # no output record can be assigned to an input record
+    if any(part.discarded > MAX_NAMED for part in load.produced):
+        return Unaudited("the records of aborted transactions are too many for an audit")
     if load.joined is not None:
         found = load.joined.audit
     else:
-        found = outcome(load.consumed, _unknown(load), sum(part.acknowledged for part in load.produced))
-    doubt = _doubt(found, load, scenario)
-    return found if doubt is None else Unaudited(doubt)
-
-
-def _doubt(found: Audit, load: LoadReport, scenario: Scenario) -> str | None:
-    """Return why the comparison of an application's output may be wrong; None if it is exact."""
+        # Applications may read records of aborted transactions, which must not make up for records that they lose.
+        discarded = [(part.producer, indexes) for part in load.produced for indexes in part.discarded_indexes]
+        failed = [*_unknown(load), *discarded]
+        found = outcome(load.consumed, failed, sum(part.acknowledged for part in load.produced))
     if (found.lost or found.duplicated) and any(part.reassigned for part in load.consumed):
-        return REASSIGNED
-    # Applications may read records of aborted transactions, which were not acknowledged but also reach the output.
-    is_aborted = scenario.transaction_size is not None and any(
-        part.failed or part.aborted_by_failure for part in load.produced
-    )
-    return _ABORTED if is_aborted and not found.lost else None
+        return Unaudited(REASSIGNED)
+    return found
 
 
 def _too_many_unknown(load: LoadReport) -> Unaudited:

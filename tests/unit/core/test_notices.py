@@ -163,13 +163,13 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     ),
     Remark.TRIAL_REPEATED: (
         {"trial": 2, "problem": PROBLEM, "cause": PROBLEM.cause},
-        "trial 2 was repeated: broker 1 has ended",
+        "trial 2 does not count: broker 1 has ended",
     ),
     Remark.ROUND_REPEATED: (
         {"problem": PROBLEM, "cause": PROBLEM.cause},
         "a round was repeated: broker 1 has ended",
     ),
-    Remark.UNEVEN_TRIAL_REPEATED: ({"trial": 2}, "trial 2 was repeated: one side was less warm than the other"),
+    Remark.UNEVEN_TRIAL_REPEATED: ({"trial": 2}, "trial 2 does not count: one side was less warm than the other"),
     Remark.COLD: ({"problem": PROBLEM}, "broker 1 has ended"),
     Remark.DOUBT: ({"problem": PROBLEM}, "broker 1 has ended"),
     Remark.UNDECIDED: (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 import pytest
@@ -106,6 +107,18 @@ def test_a_limit_that_is_not_met_on_cold_brokers_is_invalid() -> None:
 def test_what_cold_brokers_cannot_have_caused_stays(trial: Trial, judgement: Judgement) -> None:
     """Cold is only slower, and the same on both sides is the same."""
     assert judged(trial, judgement) == judgement
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("end", [WarmUpEnd.SHORT, WarmUpEnd.LIMIT])
+def test_faults_that_the_log_proves_take_precedence_over_cold_brokers(end: WarmUpEnd, *, kept: bool) -> None:
+    """Another limit that is not met may be due to the cold brokers; the test fails without it."""
+    slow, twice = judgement_of(Verdict.VIOLATED), judgement_of(Verdict.VIOLATED, "duplicated == 0")
+    both = dataclasses.replace(slow, checks=(*slow.checks, *twice.checks))
+    found = judged(trial_of(COLD, end=end), both, kept=kept)
+    assert [check.outcome for check in found.checks] == [Verdict.INVALID, Verdict.VIOLATED]
+    assert (found.verdict, found.problems) == (Verdict.VIOLATED, ())
+    assert [problem.kind for problem in found.doubts] == [ProblemKind.COLD_BROKER]
 
 
 @pytest.mark.parametrize(

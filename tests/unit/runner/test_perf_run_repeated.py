@@ -39,6 +39,8 @@ PASSED, VIOLATED, REGRESSED, INCONCLUSIVE, INVALID = (
         (result_of(VIOLATED, lost=3), result_of(PASSED, lost=0), VIOLATED),
         (result_of(VIOLATED, lost=3), result_of(INVALID), VIOLATED),
         (result_of(VIOLATED, lost=0.1, metric="app.output_ratio"), result_of(PASSED), VIOLATED),
+        (result_of(VIOLATED, lost=3, metric="duplicated"), result_of(PASSED), VIOLATED),
+        (result_of(VIOLATED, lost=3, metric="errors"), result_of(PASSED), PASSED),
         (result_of(REGRESSED), result_of(INCONCLUSIVE), REGRESSED),
         (result_of(VIOLATED), result_of(INCONCLUSIVE), VIOLATED),
         (result_of(INVALID), result_of(INCONCLUSIVE), INVALID),

@@ -52,6 +52,7 @@ def perftest_of(
             {"scenario": {}},
         ),  # slow brokers may be the limit on both sides
         (False, ["errors >= 1"], {}),  # slow brokers meet these more easily
+        (False, ["errors > 0"], {}),
         (False, ["produce.throughput <= 1k records/s"], {}),
         (False, [f"{P50} >= 5 ms"], {}),
         (False, [f"{P50} <= min(baseline + 10%, 250 ms)"], {}),  # its absolute part has no outcome of its own

@@ -160,6 +160,14 @@ def test_lost_records_count_even_if_the_cluster_is_lost_later(loses: float) -> N
     assert str(found.problems[-1]) == "broker 1 has ended"
 
 
+def test_a_warm_up_that_breaks_is_a_failure_of_its_own_side_even_if_no_round_follows() -> None:
+    """There may be no time left for any, or the cluster is lost."""
+    ours, theirs = Scripted("A", [], cold=True), Scripted("B", [], cold=True)
+    ours.breaks_warm_up = [problem_told(ProblemKind.CLUSTER_ERROR, "no record was acknowledged for 15 s")]
+    found = runner_of(ours, theirs).measure(time_budget_of(ROUNDS, left_s=0))
+    assert (found.rounds, found.own_failed, found.other_failed) == ((), True, None)
+
+
 @pytest.mark.parametrize("left_s", [math.inf, 0])
 def test_records_that_a_warm_up_lost_count_even_if_no_round_follows(left_s: float) -> None:
     """The cluster is lost, or there is no time left; an inconclusive test would pass."""

@@ -210,6 +210,7 @@ def test_a_function_that_hangs_does_not_hang_a_run(monkeypatch: pytest.MonkeyPat
         assert tokens.current() is first
         renewing.join(30)
         assert not renewing.is_alive()
+        assert tokens.due_in_s() > 4
         assert (
             tokens.problem
             == "the function given as Cluster(token=...) did not return within 0.2 s; set a timeout in it"

@@ -176,6 +176,7 @@ def test_a_failure_inside_leads_to_an_abort() -> None:
     report = bench.ledger.report
     assert (report.aborted, report.failed, report.acknowledged) == (4, 6, 10)
     assert report.aborted_by_failure == 4  # they are errors, too
+    assert (report.discarded, sum(map(len, report.discarded_indexes))) == (4, 4)
     assert report.failures == {"RequestTimedOutError": 6, "aborted because another batch failed": 4}
 
 
