@@ -30,7 +30,7 @@ OnTrial = Callable[[Sequence[Trial], Judgement], None]
 OnRepeat = Callable[[Judgement], None]
 """Called before the first trial is repeated, with its judgment so far."""
 _MOST_COLD = 2
-"""Maximum number of repetitions for a first trial that may have failed because of cold brokers."""
+"""Maximum number of repetitions for a trial that may have failed because of cold brokers."""
 
 
 class RetestFailedError(Exception):
@@ -202,8 +202,12 @@ def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> T
     refusal = bench.budget.refuses_trial(declared)
     if refusal is not None:
         raise OutOfTimeError(refusal)
-    restart = way.restart_before in (None, len(trials) + 1)
-    trial = way.runner.measure_fresh(bench.budget, f"{way.label} {len(trials) + 1}", restart=restart)
+    restart, label = way.restart_before in (None, len(trials) + 1), f"{way.label} {len(trials) + 1}"
+    trial = way.runner.measure_fresh(bench.budget, label, restart=restart)
+    for _ in range(_MOST_COLD):  # compilers can become busy again after the warm-up
+        if not _is_undecided(trial, bench.judging) or bench.budget.refuses_trial(declared) is not None:
+            break
+        trial = way.runner.measure(bench.budget, label)
     is_fault = trial.problems or trial.lost_records or bench.judging.faults([trial])
     if len(trial.rounds) < declared and not is_fault:
         raise OutOfTimeError(Notice(Remark.TRIAL_BROKEN_OFF))

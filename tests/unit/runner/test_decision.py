@@ -262,6 +262,36 @@ def test_faults_in_the_log_end_a_test_on_cold_brokers(limit: str, trials: int) -
     assert log.count("A") == trials * ROUNDS
 
 
+@pytest.mark.parametrize(("cold_measurements", "ran"), [(0, 1), (1, 2), (9, 3)])
+def test_a_fresh_trial_on_cold_brokers_is_measured_again_without_a_restart(cold_measurements: int, ran: int) -> None:
+    """A compiler can start again after the warm-up; the rounds so far have warmed the brokers up."""
+
+    class Cooled(Scripted):
+        restarts = measurements = 0
+
+        def measure(self, workers: Workers) -> Round:
+            self.measurements += bool(self.restarts and not self.rounds)
+            one = super().measure(workers)
+            is_cold = 0 < self.measurements <= cold_measurements
+            self.rounds[-1] = dataclasses.replace(one, compiler={1: 0.6 if is_cold else 0.0})
+            return self.rounds[-1]
+
+        def restart(self, *, quick: bool | None = None) -> None:
+            super().restart(quick=quick)
+            self.restarts += 1
+
+    def judge(trials: Sequence[Trial]) -> Judgement:
+        if any(one.cold for one in trials[-1].rounds):
+            cold = problem_told(ProblemKind.COLD_BROKER, "still compiled code")
+            return Judgement(verdict=Verdict.INVALID, checks=(), problems=(cold,))
+        return PASSED if len(trials) > 1 else UNSETTLED
+
+    side = Cooled("A", log := [])
+    side.meets = threading.Barrier(1)
+    decision_of(runner_of(side), ScriptedJudging(judge))
+    assert (log.count("A"), side.restarts) == ((1 + ran) * ROUNDS, 1)
+
+
 @pytest.mark.parametrize(("limit", "again"), [("duplicated == 0", False), ("duplicated <= 50", True)])
 def test_faults_in_the_log_end_a_test_although_the_generator_was_too_slow(limit: str, *, again: bool) -> None:
     """A machine that is too busy does not write a record twice."""
