@@ -286,7 +286,8 @@ def test_a_fresh_trial_on_cold_brokers_is_measured_again_without_a_restart(cold_
             return Judgement(verdict=Verdict.INVALID, checks=(), problems=(cold,))
         return PASSED if len(trials) > 1 else UNSETTLED
 
-    side = Cooled("A", log := [])
+    log: list[str] = []
+    side = Cooled("A", log)
     side.meets = threading.Barrier(1)
     decision_of(runner_of(side), ScriptedJudging(judge))
     assert (log.count("A"), side.restarts) == ((1 + ran) * ROUNDS, 1)
