@@ -290,6 +290,8 @@ EVENT_METRICS = ("recovery", "app.start", "app.recovery", "app.recovery.throughp
 """Metrics of rounds in which brokers or applications stop or start. The `app` metrics require a watched group."""
 LOSS_METRICS = ("lost", "app.output_ratio")
 """Metrics that make a test fail because of lost records."""
+FINAL_METRICS = (*LOG_FACTS, "app.output_ratio")
+"""Metrics whose limits are judged only once: slow brokers do not affect them, and a repetition does not undo them."""
 STEADINESS_METRICS = ("produce.throughput.steadiness", "e2e.latency.p99.steadiness")
 """Metrics that compare the end of a window with the whole."""
 SHORTEST_STEADY_S = 10

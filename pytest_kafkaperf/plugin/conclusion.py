@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.core.errors import shortened, suggestion
-from pytest_kafkaperf.core.metrics import JMX_METRICS, LOG_FACTS
+from pytest_kafkaperf.core.metrics import JMX_METRICS
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.plugin.items import Collection
 from pytest_kafkaperf.reports.headline import failure_of, is_undecided
@@ -107,7 +107,7 @@ def count_not_judged(
 
 def _is_not_judged(result: Result) -> bool:
     """Return True if nothing is known about a test: neither values nor lost records, which the log would prove."""
-    is_proven = any(check.outcome is Verdict.VIOLATED and check.metric in LOG_FACTS for check in result.checks)
+    is_proven = any(check.is_proven for check in result.checks)
     return not is_proven and (result.verdict is Verdict.INVALID or is_undecided(result))
 
 

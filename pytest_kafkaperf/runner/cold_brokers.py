@@ -94,8 +94,7 @@ def cold_judgement(judgement: Judgement, trials: Sequence[Trial], *, kept: bool)
 
 def _invalid(judgement: Judgement, problems: Sequence[Problem]) -> Judgement:
     """Return the judgment as INVALID or, if the log proves faults, as VIOLATED, with the problems as warnings."""
-    is_proven = any(check.outcome is Verdict.VIOLATED and check.metric in LOG_FACTS for check in judgement.checks)
-    if is_proven:
+    if any(check.is_proven for check in judgement.checks):
         return dataclasses.replace(judgement, verdict=Verdict.VIOLATED, doubts=(*judgement.doubts, *problems))
     return dataclasses.replace(judgement, verdict=Verdict.INVALID, problems=tuple(problems))
 

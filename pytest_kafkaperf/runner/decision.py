@@ -126,21 +126,33 @@ def first_trial(bench: Bench) -> FirstTrial:
 
 
 def _on_warm_brokers(bench: Bench) -> FirstTrial:
-    """Run the first trial; as long as it may be failing because of cold brokers, repeat it without restarting them."""
+    """Run the first trial, and repeat it if it may be failing because of cold brokers."""
     suffices = bench.judging.suffices
-    short = not bench.test.needs_warm_brokers
-    first = FirstTrial(trial=bench.runner.measure(bench.budget, suffices=suffices, short=short))
-    for _ in range(_MOST_COLD):
-        if not _is_undecided(first.trial, bench.judging):
-            break
-        if bench.budget.refuses_trial(bench.runner.rounds) is not None:
-            break
-        judgement = bench.judging.judge([first.trial])
+    notes: list[Notice] = []
+
+    def again(cold: Trial) -> Trial:
+        judgement = bench.judging.judge([cold])
         bench.on_repeat(judgement)
-        why = "; ".join(map(str, cold_warnings([first.trial]))) or _after_short_warm_up(judgement)
-        trial = bench.runner.measure(bench.budget, "warm", suffices=suffices)
-        first = FirstTrial(trial=trial, note=Notice(Remark.WARM_TRIAL, {"reasons": why}))
-    return first
+        why = "; ".join(map(str, cold_warnings([cold]))) or _after_short_warm_up(judgement)
+        notes.append(Notice(Remark.WARM_TRIAL, {"reasons": why}))
+        return bench.runner.measure(bench.budget, "warm", suffices=suffices)
+
+    short = not bench.test.needs_warm_brokers
+    trial = bench.runner.measure(bench.budget, suffices=suffices, short=short)
+    trial = _until_warm(bench, trial, bench.runner.rounds, again)
+    return FirstTrial(trial=trial, note=notes[-1] if notes else None)
+
+
+def _until_warm(bench: Bench, trial: Trial, rounds: int, again: Callable[[Trial], Trial]) -> Trial:
+    """Repeat a trial with `again`, without restarting brokers, while it may be failing because they are cold.
+
+    Their compilers can become busy again even after the warm-up.
+    """
+    for _ in range(_MOST_COLD):
+        if not _is_undecided(trial, bench.judging) or bench.budget.refuses_trial(rounds) is not None:
+            break
+        trial = again(trial)
+    return trial
 
 
 def _after_short_warm_up(judgement: Judgement) -> str:
@@ -204,10 +216,7 @@ def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> T
         raise OutOfTimeError(refusal)
     restart, label = way.restart_before in (None, len(trials) + 1), f"{way.label} {len(trials) + 1}"
     trial = way.runner.measure_fresh(bench.budget, label, restart=restart)
-    for _ in range(_MOST_COLD):  # compilers can become busy again after the warm-up
-        if not _is_undecided(trial, bench.judging) or bench.budget.refuses_trial(declared) is not None:
-            break
-        trial = way.runner.measure(bench.budget, label)
+    trial = _until_warm(bench, trial, declared, lambda _: way.runner.measure(bench.budget, label))
     is_fault = trial.problems or trial.lost_records or bench.judging.faults([trial])
     if len(trial.rounds) < declared and not is_fault:
         raise OutOfTimeError(Notice(Remark.TRIAL_BROKEN_OFF))

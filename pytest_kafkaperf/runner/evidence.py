@@ -266,7 +266,7 @@ class Judging:
         if not limits or not trials:
             return ()
         found = judge(limits, [trial.measured for trial in trials], AgainstStored(baseline=self.baseline))
-        return tuple(check for check in found.checks if check.outcome is Verdict.VIOLATED)
+        return tuple(check for check in found.checks if check.is_proven)
 
     def _judged(self, trials: Sequence[Trial], comparison: Comparison) -> Judgement:
         """Judge the thresholds using the trials that count, and what is certain about the others."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.environment import current_commit, default_environment_key
 from pytest_kafkaperf.core.errors import UsageError, warn
-from pytest_kafkaperf.core.metrics import LOG_FACTS, LOSS_METRICS
+from pytest_kafkaperf.core.metrics import FINAL_METRICS
 from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.load.allocation import WorkerAllocation
@@ -330,8 +330,7 @@ def repeated(result: Result, before: Result) -> Result:
     if before.verdict.fails and result.verdict is Verdict.INCONCLUSIVE:
         return dataclasses.replace(before, notes=(*before.notes, Notice(Remark.REPEAT_UNDECIDED)))
     notes = (*result.notes, Notice(Remark.TEST_REPEATED, {"verdict": before.verdict}))
-    proven = {*LOSS_METRICS, *LOG_FACTS}
-    faults = [check for check in before.checks if check.metric in proven and check.outcome is Verdict.VIOLATED]
+    faults = [one for one in before.checks if one.metric in FINAL_METRICS and one.outcome is Verdict.VIOLATED]
     if not faults:
         return dataclasses.replace(result, notes=notes)
     replaced = {check.expression for check in faults}

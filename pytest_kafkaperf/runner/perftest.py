@@ -12,6 +12,7 @@ from pytest_kafkaperf.clusters.target import External
 from pytest_kafkaperf.core.errors import ScenarioError, UnitError, did_you_mean, suggestion
 from pytest_kafkaperf.core.metrics import (
     EVENT_METRICS,
+    FINAL_METRICS,
     HOST_METRICS,
     JMX_METRICS,
     LOSS_METRICS,
@@ -44,7 +45,7 @@ _IMPLIED = {"lost": LOSS_METRICS, "errors": ("errors", "error_ratio"), "unsent":
 """Metrics that must be 0 wherever they are measured, each with the metrics whose thresholds replace this rule."""
 
 
-_FAULTS = ("errors", "error_ratio", "lost", "unsent", "duplicated", "reordered", "app.output_ratio")
+_FAULTS = ("errors", "error_ratio", "unsent", *FINAL_METRICS)
 
 
 def is_met_if_faster(threshold: Threshold) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from pytest_kafkaperf.core.metrics import LOG_FACTS, LOSS_METRICS, metric
+from pytest_kafkaperf.core.metrics import FINAL_METRICS, metric
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.core.units import format_quantity
 from pytest_kafkaperf.runner.perftest import PerfTest, is_met_if_faster
@@ -22,8 +22,6 @@ from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.reasons import Reason
 
-_FINAL = (*LOSS_METRICS, *LOG_FACTS)
-"""Metrics on which slow brokers have no effect, so that a limit on them is judged only once."""
 _BY_SLOW_BROKERS = frozenset(
     {
         ProblemKind.GENERATOR_TOO_SLOW,
@@ -78,7 +76,7 @@ def reasons_to_repeat(judgement: Judgement) -> str | None:
     """
     kinds = {problem.kind for problem in judgement.problems}
     failed = [check for check in judgement.checks if check.outcome is Verdict.VIOLATED and not check.is_relative]
-    if any(check.metric in _FINAL for check in failed) or not kinds <= _BY_SLOW_BROKERS:
+    if any(check.metric in FINAL_METRICS for check in failed) or not kinds <= _BY_SLOW_BROKERS:
         return None
     values = {check.metric: check.observed for check in failed if check.observed is not None}
     texts = [f"{name} was {format_quantity(value, metric(name).unit)}" for name, value in values.items()]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pytest_kafkaperf.core.metrics import metric
+from pytest_kafkaperf.core.metrics import LOG_FACTS, metric
 from pytest_kafkaperf.core.notices import Notice, NoticeKind
 from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.verdict.reasons import Obstacle, Reason, joined
@@ -136,6 +136,11 @@ class Check:
     def reason(self) -> str:
         """All reasons as one text."""
         return joined(self.reasons)
+
+    @property
+    def is_proven(self) -> bool:
+        """True if the log proves that too many records are lost, duplicated or reordered, whatever else went wrong."""
+        return self.outcome is Verdict.VIOLATED and self.metric in LOG_FACTS
 
     @property
     def is_worse_within_limit(self) -> bool:

@@ -54,7 +54,7 @@ class LoadRun:
     read_partitions: int
     """Number of partitions in the topic that the consumers read."""
     dead_letter_partitions: int = 0
-    """Number of partitions in the dead-letter topic; 0 without one."""
+    """Number of partitions in the dead-letter topic; 0 if there is none."""
     _dead_letters_before: int | None = None
     began: bool = False
     """True once workers may have written records, other than the backlog, that must be aborted."""

@@ -37,7 +37,7 @@ _COMMITTED = ("app.delay", "app.drain", "app.start", "app.recovery")
 _ON_TIME_RATIO = 0.99
 """Share of due records that the generator must send on time; below it, the round is INVALID.
 
-One late record is always tolerated: if fewer than 100 are due, it says nothing about their share.
+One late record is always tolerated, because it alone exceeds 1% if fewer than 100 are due.
 """
 
 _SLOWED = 2

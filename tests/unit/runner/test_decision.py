@@ -308,12 +308,12 @@ def test_faults_in_the_log_end_a_test_although_the_generator_was_too_slow(limit:
 def test_a_fresh_trial_that_was_broken_off_counts_if_the_log_shows_faults() -> None:
     """As if records were lost."""
 
-    class Late(Duplicating, Timed):
+    class Slowing(Duplicating, Timed):
         def restart(self, *, quick: bool | None = None) -> None:
             super().restart(quick=quick)
             self.duplicates = 2.0
 
-    side = Late("A", [])
+    side = Slowing("A", [])
     side.duplicates, side.takes_later_s = 0.0, 300.0
     budget = time_budget_of(ROUNDS, left_s=400, clock=lambda: side.now_s)
     ran = decision_of(runner_of(side), ScriptedJudging(lambda _: UNSETTLED, "lost <= 9", "duplicated == 0"), budget)
