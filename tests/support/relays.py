@@ -19,6 +19,8 @@ from tests.support.sink import running_when_ready
 from tests.support.strangers import drop_topic, make_topic
 
 WARM, DUE = 100, 600
+MIDDLE = WARM + DUE // 2
+"""A measured record, also where the application stalls: it then reads its partitions one after the other."""
 PACED: dict[str, Any] = {"rate": 300, "duration": "2 s", "warmup": f"{WARM / 300} s", "consumers": 1}
 IN, OUT, DEAD = "relay-in", "relay-out", "relay-dead"
 THROUGH: dict[str, Any] = {"topic": IN, "output_topic": OUT, **PACED}

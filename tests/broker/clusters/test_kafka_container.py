@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 from testcontainers.community.kafka import KafkaContainer
 from testcontainers.core.config import testcontainers_config
@@ -10,6 +12,7 @@ from pytest_kafkaperf.clusters.cluster import as_cluster
 from pytest_kafkaperf.clusters.docker.daemon import image_of
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from tests.support.cluster_life import load_once
+from tests.support.patience import PATIENCE_S
 
 _CONFLUENT = "/etc/confluent/docker"
 
@@ -26,7 +29,9 @@ def test_load_runs_on_a_container_of_testcontainers(monkeypatch: pytest.MonkeyPa
     container.with_copy_into_container(b"", f"{_CONFLUENT}/bash-config")
     container.with_copy_into_container(b"#!/bin/sh\nexit\n", f"{_CONFLUENT}/configure", 0o755)
     container.with_copy_into_container(b"#!/bin/sh\nexec /etc/kafka/docker/run\n", f"{_CONFLUENT}/launch", 0o755)
-    with container:
+    with ExitStack() as stack:
+        stack.callback(container.stop)
+        container.start(timeout=PATIENCE_S)  # the default, 30 s, is too short for a busy machine
         cluster = as_cluster(container)
         assert (cluster.provider, cluster.facts) == ("external", {"image": image})
         ran = load_once(cluster)

@@ -11,7 +11,7 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.generated import keyed_order, order, reference
-from tests.support.relays import DEAD, DUE, OUT, THROUGH, WARM, Start
+from tests.support.relays import DEAD, DUE, MIDDLE, OUT, THROUGH, Start
 from tests.support.rounds import run_scenario
 from tests.support.topic_log import read_log
 
@@ -31,7 +31,7 @@ def test_one_lost_and_one_doubled_record_are_found(
     broker: Cluster, load: Load, relay: Start, fields: dict[str, Any]
 ) -> None:
     """Their numbers agree by chance, and all others are timed once."""
-    relay("--rebuild", "--lose", str(WARM + 20), "--repeat", str(WARM + 50))
+    relay("--rebuild", "--lose", str(MIDDLE), "--repeat", str(MIDDLE + 1))
     ran = load(broker, **{**THROUGH, **fields})
     assert (ran.faults, ran.metrics["lost"], ran.metrics["duplicated"]) == ([], 1, 1)
     assert ran.metrics["app.output_ratio"] == 1 - 1 / DUE
@@ -91,7 +91,7 @@ def test_records_that_repeat_cannot_be_identified(broker: Cluster, load: Load, r
 
 def test_dead_letters_are_counted(broker: Cluster, load: Load, relay: Start) -> None:
     """They are lost to the output, but not silently."""
-    relay("--rebuild", "--reject", str(WARM + 20), "--dead-letters", DEAD)
+    relay("--rebuild", "--reject", str(MIDDLE), "--dead-letters", DEAD)
     ran = load(broker, **{**THROUGH, **BY_FIELD, "dead_letter_topic": DEAD})
     assert (ran.faults, ran.metrics["lost"], ran.metrics["app.dead_letters"]) == ([], 1, 1)
 

@@ -17,7 +17,7 @@ from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.core.units import Count
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support import relay as application
-from tests.support.relays import DUE, OUT, THROUGH, WARM, Start, find_no_output, running_relay
+from tests.support.relays import DUE, MIDDLE, OUT, THROUGH, Start, find_no_output, running_relay
 from tests.support.rounds import Once, run_scenario
 from tests.support.strangers import groups, on_a_loop
 from tests.support.topic_log import read_log
@@ -87,7 +87,7 @@ def test_a_slower_application_shows_by_how_much(broker: Cluster, load: Load) -> 
 @pytest.mark.story
 def test_a_record_that_does_not_come_out_is_lost(broker: Cluster, load: Load, relay: Start) -> None:
     """A limit on `lost` says whether an application may; the run is valid."""
-    relay("--lose", str(WARM + 50))
+    relay("--lose", str(MIDDLE))
     ran = load(broker, **THROUGH)
     assert ran.faults == []
     assert (ran.metrics["lost"], ran.metrics["duplicated"]) == (1, 0)
@@ -139,7 +139,7 @@ def test_a_rebalance_of_the_consumers_hides_what_the_application_lost(
 @pytest.mark.story
 def test_a_record_that_comes_out_again_is_duplicated(broker: Cluster, load: Load, relay: Start) -> None:
     """It is timed once."""
-    relay("--repeat", str(WARM + 50))
+    relay("--repeat", str(MIDDLE))
     ran = load(broker, **THROUGH)
     assert (ran.faults, ran.metrics["lost"], ran.metrics["duplicated"]) == ([], 0, 1)
     assert sum(part.latency.total for part in ran.consumed) == DUE
