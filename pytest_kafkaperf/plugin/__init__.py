@@ -1,6 +1,7 @@
 """The pytest integration and the command line. Start with hooks, items, collection and kafka_perf.
 
-- hooks: the entry point, which pytest loads in every run
+- entry_point: imports hooks in every pytest run
+- hooks: the hooks and fixtures that pytest calls
 - items: detects perf tests
 - options: options, ini keys and markers
 - decorators: the markers as typed decorators

@@ -1,7 +1,8 @@
-"""The entry point: the hooks and fixtures that pytest loads in every run.
+"""The hooks and fixtures that pytest loads in every run.
 
-Every run imports this module, `items` and `options`, and without a bytecode cache, also compiles them. To keep runs
-without perf tests fast, these modules contain only what such runs execute; the hooks import everything else on use.
+Every run imports this module, `items` and `options` (see `entry_point`), and without a bytecode cache, also compiles
+them. To keep runs without perf tests fast, these modules contain only what such runs execute; the hooks import
+everything else on use.
 
 PYTEST_DONT_REWRITE: pytest would otherwise look for assertions here in every run without cached bytecode.
 """

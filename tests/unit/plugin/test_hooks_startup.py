@@ -10,6 +10,7 @@ from tests.support.project import Project, modules
 OURS_AT_STARTUP = {
     "pytest_kafkaperf",
     "pytest_kafkaperf.plugin",
+    "pytest_kafkaperf.plugin.entry_point",
     "pytest_kafkaperf.plugin.hooks",
     "pytest_kafkaperf.plugin.items",
     "pytest_kafkaperf.plugin.options",
@@ -56,6 +57,21 @@ def test_a_run_without_perf_tests_imports_only_these_modules(project: Project, w
     assert ours(added) == OURS_AT_STARTUP
     assert libraries(added) & {*ENGINE, "dask", "fractions", "javaproperties", "jgo", "pydantic", "uvloop"} == set()
     assert login_libraries(added) == set()
+
+
+def test_hooks_use_the_bytecode_of_the_installation(project: Project) -> None:
+    """pytest's importer has its own, which a new environment does not have."""
+    project.write(
+        "conftest.py",
+        "import pathlib, sys\n"
+        "from pytest_kafkaperf.plugin import hooks, items, options\n"
+        "def pytest_unconfigure():\n"
+        "    loaders = [type(module.__loader__).__name__ for module in (hooks, items, options)]\n"
+        "    pathlib.Path('loaders.txt').write_text(' '.join(loaders))\n",
+    )
+    project.test("def test_other(): ...")
+    project.run(reports=False)
+    assert set((project.folder / "loaders.txt").read_text(encoding="utf-8").split()) == {"SourceFileLoader"}
 
 
 def test_collecting_perf_tests_does_not_import_the_load_engine(project: Project, without: set[str]) -> None:
