@@ -33,3 +33,8 @@ def reference(record: Any) -> str | None:
     found = json.loads(record.value)
     named: str | None = found.get("id") or found.get("ref")
     return named
+
+
+def rarely_large(index: int, _: random.Random) -> bytes:
+    """Return a value of 100 B or, for one record in a hundred, of 5 kB."""
+    return bytes(5000 if index % 100 == 50 else 100)

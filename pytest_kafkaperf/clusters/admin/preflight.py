@@ -251,9 +251,10 @@ def topic_problems(scenario: Scenario, metadata: TopicMetadata) -> Iterator[str]
     # Sample sizes are not read.
     record_bytes = 0 if scenario.record_size is None else max(scenario.record_sizes) + _FRAMING_BYTES
     if max_bytes is not None and max(scenario.batch_size, record_bytes) > int(max_bytes) and not scenario.compression:
+        records = f" and records in batches of up to {record_bytes} B" if record_bytes else ""
         yield (
             f"{named} takes batches of up to {max_bytes} B (max.message.bytes), but this scenario has "
-            f"batch_size={scenario.batch_size} and records in batches of up to {record_bytes} B; use smaller ones, or "
+            f"batch_size={scenario.batch_size}{records}; use smaller ones, or "
             "raise the topic's max.message.bytes (topic_config)"
         )
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kafkaperf.clusters.cluster import Cluster
+from tests.support.generated import rarely_large
 from tests.support.patience import PATIENCE_S
 from tests.support.proxy import ProxiedBroker
 from tests.support.rounds import Once, within, workers
@@ -137,6 +138,16 @@ def test_an_idempotent_producer_goes_on_after_a_batch_that_is_refused(broker: Cl
     assert (ran.metrics["lost"], ran.metrics["duplicated"]) == (0, 0)
 
 
+def test_a_refused_batch_aborts_its_own_transaction_only(broker: Cluster, load: Load) -> None:
+    """In the next one, the sequence numbers of its partition start again."""
+    fields: dict[str, Any] = {"topic_config": {"max.message.bytes": "4000"}, "payload": rarely_large}
+    ran = load(broker, rate=200, records=400, warmup=0, transaction_size=10, partitions=1, batch_size=3000, **fields)
+
+    assert ran.metrics["errors"] == 40
+    assert ran.growth == 360 + 40  # with the markers of 40 transactions
+    assert (ran.metrics["lost"], ran.metrics["duplicated"]) == (0, 0)
+
+
 @pytest.mark.speed
 @pytest.mark.parametrize("kind", [BATCH, KEYED, RECORD], ids=["batch", "keyed", "record"])
 def test_a_commit_that_takes_long_is_not_the_generators_fault(
@@ -211,6 +222,6 @@ def test_transactions_that_could_not_be_aborted_are_named(
 def test_a_commit_sends_the_records_that_linger(broker: Cluster, load: Load) -> None:
     """As that of an application, which commits as soon as it has sent all of them."""
     fields = RECORD | {"rate": 100, "duration": "2 s", "warmup": "200 ms", "linger": "5 s"}
-    ran = load(broker, transaction_size=10, **fields)
+    ran = load(broker, transaction_size=10, partitions=1, batch_size=3000, **fields)
     assert ran.faults == []
     assert ran.metrics["produce.latency.p50"] < 2.5  # the tenth record comes 90 ms after the first

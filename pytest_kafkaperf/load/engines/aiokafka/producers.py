@@ -18,6 +18,7 @@ from aiokafka.errors import KafkaError
 
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.clock import Timer, now_ns
+from pytest_kafkaperf.load.engines.aiokafka.sender import Sender
 from pytest_kafkaperf.load.engines.aiokafka.templates import Templates
 from pytest_kafkaperf.load.ledger import Batch, Ledger
 from pytest_kafkaperf.load.messages import Produced
@@ -266,9 +267,12 @@ class Transactions:
     async def _end(self) -> None:
         await self.settled()
         self.ledger.ending = True
-        commit = not (self.ledger.must_abort or self._is_to_abort)
+        failed = self.ledger.must_abort
+        commit = not (failed or self._is_to_abort)
         ending = self.client.commit_transaction() if commit else self.client.abort_transaction()
         await _told(ending, "be committed" if commit else "be aborted")
+        if failed and isinstance(self.client._sender, Sender) and self.client._txn_manager is not None:  # noqa: SLF001
+            await _told(self.client._sender.renew_epoch(), "be followed by another one")  # noqa: SLF001
         self.ledger.end_transaction(now_ns(), committed=commit)
         self.ledger.ending = False
         self._left = self._ending = None

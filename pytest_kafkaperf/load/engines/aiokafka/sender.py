@@ -27,6 +27,12 @@ from aiokafka.errors import (
     UnknownTopicOrPartitionError,
 )
 from aiokafka.producer import message_accumulator, sender
+from aiokafka.producer.transaction_manager import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    PidAndEpoch,
+    TransactionState,
+)
 from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.load.engines.aiokafka.encoder import EncodedBatch, Response
@@ -75,6 +81,20 @@ class Sender(sender.Sender):  # type: ignore[misc]
         except asyncio.CancelledError:  # by `close`, which waits for in-flight requests
             if self._open:
                 await asyncio.wait(self._open, timeout=_CLOSE_S)
+
+    async def renew_epoch(self) -> None:
+        """Begin the transactional producer's next epoch, in which sequence numbers start again (KIP-360).
+
+        A refused batch leaves a gap in the sequence numbers of its partition, so that the broker would refuse all later
+        batches in the same epoch.
+        """
+        manager = self._txn_manager
+        manager.state = TransactionState.UNINITIALIZED
+        manager._pid_and_epoch = PidAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)  # noqa: SLF001 - as at its start
+        manager._pid_waiter = asyncio.get_running_loop().create_future()  # noqa: SLF001
+        manager._sequence_numbers.clear()  # noqa: SLF001
+        manager.notify_task_waiter()
+        await manager.wait_for_pid()
 
     def _post(self, node: int, batches: Batches) -> None:
         self._in_flight.add(node)

@@ -33,6 +33,7 @@ class Client:
     """Ends a transaction only when it is open."""
     error: KafkaError | None = None
     _open: bool = False
+    _sender: object = None
 
     async def begin_transaction(self) -> None:
         assert not self._open
