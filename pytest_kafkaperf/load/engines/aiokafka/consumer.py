@@ -141,7 +141,7 @@ class Consumer:
 
         Unacknowledged records may also arrive, in place of others.
         """
-        before, deadline = (0, 0), 0.0
+        before, deadline = None, 0.0
         unsure = self._counters.total(Counter.SETTLED) > self._counters.total(Counter.VISIBLE)
         while ((missing := self._missing()) > 0 or unsure) and not self._counters.stopped:
             others = self._counters.total(Counter.OTHERS)  # the output for a backlog matches no record

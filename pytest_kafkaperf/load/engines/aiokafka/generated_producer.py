@@ -91,6 +91,8 @@ class GeneratedProducer(KeyedProducer):
         self._waiting: dict[int, _Prepared] = {}
         self._largest = 0
         """Largest size in a batch of any record so far, in bytes."""
+        self._start_ns = 0
+        """Start of the window."""
         self._refilling = False
         """True from the time at which there are fewer than `_REFILL` records until there are `_AHEAD`."""
         if self._generator is not None:
@@ -98,6 +100,7 @@ class GeneratedProducer(KeyedProducer):
 
     async def run(self, window: Window, timer: Timer, series: Series, *, settle_s: float) -> Produced:
         """Send the window's records, and report how long the payload function took."""
+        self._start_ns = window.start_ns
         report = await super().run(window, timer, series, settle_s=settle_s)
         if self._generator is not None:
             report.generated, report.generating_s = self._generator.made, self._generator.spent_ns / NS_PER_S
@@ -106,7 +109,10 @@ class GeneratedProducer(KeyedProducer):
     def _gather(self, indexes: Int64s, dues_ns: Int64s) -> None:
         prepared = self._with_keys(self._next_records(indexes.size), indexes)
         if self._scenario.rate is None:  # a closed loop's records are due when they are ready
-            dues_ns = np.full(indexes.size, now_ns())
+            now = now_ns()
+            if dues_ns[0] < self._start_ns:  # consumers must not count a warm-up record, although the window may begin
+                now = min(now, self._start_ns - 1)
+            dues_ns = np.full(indexes.size, now)
         numbers = np.arange(self._made, self._made + indexes.size)
         self._waiting.update(zip(numbers.tolist(), prepared, strict=True))
         partitions = self._partitions_of(prepared)

@@ -250,3 +250,18 @@ def test_a_batch_is_not_larger_than_a_broker_accepts(monkeypatch: pytest.MonkeyP
     simulation = simulated(growing, records=2000, warmup=0)
     simulation.run(monkeypatch)
     assert max(sum(one.sizes) for one in simulation.sent) < 1_000_000
+
+
+def test_a_slow_function_does_not_carry_a_warm_up_record_into_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Consumers count by the due time; one more record than the producer counted would hide a loss."""
+    simulation = simulated(value, records=300, warmup="4 ms")
+    take = Generator.take
+
+    def slow(self: Generator[Any], count: int) -> list[Any]:
+        simulation.now_ns += 3 * MS
+        return take(self, count)
+
+    monkeypatch.setattr(Generator, "take", slow)
+    report = simulation.run(monkeypatch)
+    measured = [due for one in simulation.sent for due in one.dues_ns if due >= START_NS]
+    assert len(measured) == report.acknowledged == 300
