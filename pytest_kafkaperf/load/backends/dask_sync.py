@@ -30,7 +30,9 @@ from pytest_kafkaperf.load.pushed_tokens import read_pushed
 from pytest_kafkaperf.load.shared_counters import CONTROLLER, Counter, SharedCounters, WorkerState
 
 DRIFT_NS = 5_000_000
-"""Tolerated clock drift during a round. A record that seems to arrive even earlier than this allows indicates a bug."""
+DRIFT_NS_PER_S = 100_000
+"""Tolerated clock drift during a round, and for each second of its load: clocks that nothing adjusts differ by up to 50
+ppm each. A record that seems to arrive even earlier than this allows indicates a bug."""
 
 
 Exchange = tuple[int, int, int]
@@ -65,10 +67,13 @@ def by_clock(readings: Iterable[Clock]) -> dict[str, Clock]:
     return {one.name: one for one in sorted(readings, key=lambda one: one.uncertainty_ns, reverse=True)}
 
 
-def tolerated_ns(clock: Clock, clocks: Iterable[Clock]) -> int:
-    """Return how early another machine's record can seem to arrive on this clock; 0 if all workers share one clock."""
+def tolerated_ns(clock: Clock, clocks: Iterable[Clock], *, lasts_s: float) -> int:
+    """Return how early another machine's record can seem to arrive on this clock; 0 if all workers share one clock.
+
+    `lasts_s` is the longest time that the load can take.
+    """
     others = [one.uncertainty_ns for one in clocks if one.name != clock.name]
-    return clock.uncertainty_ns + max(others) + DRIFT_NS if others else 0
+    return clock.uncertainty_ns + max(others) + DRIFT_NS + round(DRIFT_NS_PER_S * lasts_s) if others else 0
 
 
 def spread(readings: Mapping[str, Clock], shares: int) -> list[str]:

@@ -40,12 +40,15 @@ from pytest_kafkaperf.load.backends.dask_task import Share, read_clock, read_clo
 from pytest_kafkaperf.load.backends.processes import Processes
 from pytest_kafkaperf.load.messages import Assignment, Audit, Clock, WorkerReport
 from pytest_kafkaperf.load.pushed_tokens import read_pushed
+from pytest_kafkaperf.load.schedule import longest_s
 from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.scenarios.payloads import Samples
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
 _CONNECT_S = 10
 """Time limit for connecting to the scheduler."""
+_UPLOAD_S = 300
+"""Time limit for sending a sample file to all workers."""
 _WORKER_S = 5
 """Time limit for one worker's response."""
 _MARGIN_NS = 500_000_000
@@ -140,7 +143,7 @@ class DaskWorkers:
                 assignment=assignment,
                 clock=clock,
                 before=best[clock.name],
-                tolerated_ns=tolerated_ns(clock, clocks),
+                tolerated_ns=tolerated_ns(clock, clocks, lasts_s=longest_s(assignment.scenario)),
                 key=key,
             )
             for assignment, clock in zip(assignments, clocks, strict=True)
@@ -165,10 +168,10 @@ class DaskWorkers:
         """Run a Dask task for each share until the block ends."""
         token = read_pushed(shares[0].assignment.counters)
         sealed = None if token is None else seal(token, shares[0].key)
+        samples = self._samples(shares[0].assignment.scenario, addresses)  # the workers' time limits begin with "open"
         self._ask(do="open", sync_id=sync_id, addresses=[*addresses], token=sealed)
         tasks: list[Future[WorkerReport]] = []
         try:
-            samples = self._samples(shares[0].assignment.scenario, addresses)
             for address, share in zip(addresses, shares, strict=True):
                 executor = self._dask.get_executor(workers=[address], allow_other_workers=False, retries=0, pure=False)
                 tasks.append(executor.submit(run_share, share, samples))
@@ -180,12 +183,23 @@ class DaskWorkers:
                 task.cancel()
 
     def _samples(self, scenario: Scenario, addresses: Sequence[str]) -> Any:
-        """Send the sample file to the producers' machines; return None if there is no file."""
+        """Send the sample file to the producers' machines; return None if there is no file.
+
+        Raises:
+            LoadError: the file cannot be read or sent.
+
+        """
         payload = scenario.payload
         if not isinstance(payload, Samples) or payload.path is None:
             return None
-        content = Path(payload.path).read_bytes()
-        return self._dask.scatter(content, workers=sorted(set(addresses)), broadcast=True)
+        targets: dict[str, Any] = {"workers": sorted(set(addresses)), "broadcast": True, "asynchronous": True}
+        try:
+            content = Path(payload.path).read_bytes()
+            return self._dask.sync(self._dask.scatter, content, callback_timeout=_UPLOAD_S, **targets)
+        except (OSError, TimeoutError, KeyError) as error:  # KeyError: a worker has left
+            raise LoadError(
+                f"the sample file {payload.path} could not be sent to the Dask workers: {error!r}"
+            ) from None
 
     def read_clocks(self) -> tuple[Clock, dict[str, Clock]]:
         """Read this machine's clock and all Dask workers' clocks.
