@@ -284,6 +284,7 @@ def _done(places: Int64s, offsets: GroupOffsets) -> tuple[Int64s, Int64s]:
     For uncommitted records, the index is past the last reading. Due times are evenly spaced within a batch.
     """
     dues, done = [], []
+    places = places[places[:, 0] < offsets.committed.shape[1]]  # a topic can gain partitions, which is a problem anyway
     for partition in np.unique(places[:, 0]).tolist():
         _, first, count, first_ns, last_ns = places[places[:, 0] == partition].T
         within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)

@@ -40,6 +40,7 @@ class Observers:
         self._compilers = CompilerWatcher(side.probes)
         groups = scenario.watch_group
         self._groups = GroupWatcher(side.cluster, topic, scenario.partitions, groups) if groups else None
+        self._partitions = scenario.partitions
         self._timer = ActionTimer(actions)
         self._end_ns: int | None = None
         """End of the window; None until it is known."""
@@ -83,7 +84,7 @@ class Observers:
         """
         if self._groups is not None and not load.problems and load.start_ns is not None and load.drain_ns is not None:
             timeout_s = group_drain_s((load.drain_ns - load.start_ns) / NS_PER_S)
-            for _ in self._groups.waiting_for(_last_offsets(load), timeout_s=timeout_s):
+            for _ in self._groups.waiting_for(self._last_offsets(load), timeout_s=timeout_s):
                 self._side.check_apps()
         self._timer.settle(load)
 
@@ -107,6 +108,14 @@ class Observers:
             recorded=self._timer.recorded,
         )
 
+    def _last_offsets(self, load: LoadReport) -> dict[int, int]:
+        """Return the offset after the window's last record, by partition; partitions added meanwhile are left out."""
+        last: dict[int, int] = {}
+        for partition, first, count, *_ in load.places.tolist():
+            if partition < self._partitions:
+                last[partition] = max(last.get(partition, 0), first + count)
+        return last
+
     @property
     def action_problems(self) -> Sequence[Problem]:
         """Actions that failed or did not run."""
@@ -123,11 +132,3 @@ class Observers:
         self._brokers.read_at(begin_ns)
         if end_ns is not None:
             self._brokers.read_at(end_ns)
-
-
-def _last_offsets(load: LoadReport) -> dict[int, int]:
-    """Return the offset after the window's last record, by partition."""
-    last: dict[int, int] = {}
-    for partition, first, count, *_ in load.places.tolist():
-        last[partition] = max(last.get(partition, 0), first + count)
-    return last
