@@ -228,9 +228,11 @@ def _short(commit: str) -> str:
 def code_change(folder: Path, before: str | None, now: str | None) -> tuple[Change, ...]:
     """Return the commit change if it affects a repository file that this process has imported.
 
-    If the earlier code is unknown, for example because its commit is missing from a shallow clone, the change is always
-    returned. If both commits are the same, uncommitted changes in the earlier code are ignored.
+    If only one commit is known, or if the earlier one is missing from a shallow clone, the change is always returned.
+    If both commits are the same, uncommitted changes in the earlier code are ignored.
     """
+    if (before is None) != (now is None):
+        return (Change("commit", before and _short(before), now and _short(now), Part.CODE),)
     change = commit_change(before, now)
     if before is None or now is None or not change:
         return ()

@@ -426,3 +426,11 @@ def test_uncommitted_changes_count_if_they_are_of_code_that_was_imported(reposit
     imported.write_text("after")
     change = f"commit: {now[:7]} -> {now[:7]} with uncommitted changes (code.py)"
     assert list(map(str, code_change(repository, now, f"{now}-dirty"))) == [change]
+
+
+def test_a_commit_counts_if_only_one_of_the_two_is_known(repository: Path) -> None:
+    """In a container, git may refuse a checkout that belongs to somebody else."""
+    now = git(repository, "rev-parse", "HEAD")
+    assert list(map(str, code_change(repository, None, now))) == [f"commit: not known -> {now[:7]}"]
+    assert list(map(str, code_change(repository, now, None))) == [f"commit: {now[:7]} -> not known"]
+    assert code_change(repository, None, None) == ()

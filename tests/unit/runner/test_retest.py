@@ -189,7 +189,7 @@ def test_what_differs_on_both_sides_is_told(tmp_path: Path) -> None:
     package, commit = common_changes(known, OURS, tmp_path, "b" * 40)
     assert (package.fact, package.before, package.of) == ("aiokafka", "0.1", Part.CLIENT)
     assert str(commit) == f"commit: {'a' * 7} -> {'b' * 7} (this clone does not contain the earlier one)"
-    assert common_changes(baseline(OURS.fingerprint), OURS, tmp_path, "b" * 40) == ()
+    assert common_changes(baseline(OURS.fingerprint), OURS, tmp_path, None) == ()
 
 
 def test_what_differs_between_trials_of_the_baseline_is_told(tmp_path: Path) -> None:
