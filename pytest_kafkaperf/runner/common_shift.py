@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pytest_kafkaperf.core.metrics import CATALOGUE
 from pytest_kafkaperf.core.text import file_of
 from pytest_kafkaperf.runner.cold_brokers import is_cold
-from pytest_kafkaperf.runner.result import Result, judged
+from pytest_kafkaperf.runner.result import Result, Trial, judged
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.scale import sign_of
 
@@ -15,6 +17,9 @@ _SHARE = 1 / 3
 """Share of compared tests above which suspected regressions are assumed to have a common cause. A side-by-side
 comparison shows whether that cause is the machine or Kafka. If each of 6 tests has a 10% probability of being falsely
 suspected, this share is exceeded in 2 of 100 runs."""
+
+_FRESH_WITHOUT_RESTART = 1
+"""Number of fresh trials on unchanged brokers before these restart."""
 
 
 class CommonShift:
@@ -38,7 +43,7 @@ class CommonShift:
         side_by_side = [check for check in suspected if check.trials]
         if any(check.outcome is Verdict.REGRESSED for check in side_by_side):
             self._machine = None  # Kafka as a whole may be slower, so each suspected regression must be confirmed
-        elif both_slower and not any(map(is_cold, judged(result.trials))):  # cold brokers are slower on any machine
+        elif both_slower and _is_sure(judged(result.trials), side_by_side):
             self._machine = result.nodeid
 
     @property
@@ -59,6 +64,14 @@ class CommonShift:
             return found
         name = self._machine.removeprefix(f"{file_of(self._machine)}::")
         return f"{found}; the re-test of {name} found that the baseline's brokers are also slower"
+
+
+def _is_sure(trials: Sequence[Trial], side_by_side: Sequence[Check]) -> bool:
+    """Return True if brokers other than those of the first trial were slower as well, and none were cold.
+
+    Cold brokers are slower on any machine, and so are brokers whose JVM had a bad start.
+    """
+    return not any(map(is_cold, trials)) and (bool(side_by_side) or len(trials) > _FRESH_WITHOUT_RESTART + 1)
 
 
 def _open(check: Check) -> bool:
