@@ -62,6 +62,17 @@ class ProblemKind(StrEnum):
 
 MACHINE_MADE = frozenset({ProblemKind.GENERATOR_TOO_SLOW, ProblemKind.WORKER_LOST})
 """Problems caused by this machine rather than by Kafka. A trial with such a problem is repeated."""
+MADE_BY_SLOW_BROKERS = frozenset(
+    {
+        ProblemKind.GENERATOR_TOO_SLOW,
+        ProblemKind.LOAD_NOT_REACHED,
+        ProblemKind.NOTHING_ACKNOWLEDGED,
+        ProblemKind.RECORDS_UNREAD,
+        ProblemKind.NOT_CAUGHT_UP,
+        ProblemKind.COLD_BROKER,
+    }
+)
+"""Problems whose cause may be slow brokers, such as cold ones or those with only the JVM's quick compiler."""
 
 
 _TOO_SLOW_ADVICE = "use more producers, larger records or a lower rate, or give the machine more cores"

@@ -7,10 +7,10 @@ they miss the limit, nothing is proven.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pytest_kafkaperf.core.metrics import LOG_FACTS
+from pytest_kafkaperf.core.metrics import FINAL_METRICS
 from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.problems import Cause, Place, Problem
 from pytest_kafkaperf.core.text import listed
@@ -65,13 +65,17 @@ def _problems(trials: Sequence[Trial]) -> list[Problem]:
     return [*_problem(own, cause, Place()), *_problem(other, cause, Place(other_side=True))]
 
 
-def cold_judgement(judgement: Judgement, trials: Sequence[Trial], *, kept: bool) -> Judgement:
+def cold_judgement(
+    judgement: Judgement, trials: Sequence[Trial], *, kept: bool, unsafe: Collection[str] = ()
+) -> Judgement:
     """Return the judgment after removing outcomes that cold programs may have caused.
 
-    The judgment does not change if the user has disabled the warm-up.
+    The judgment does not change if the user has disabled the warm-up. `unsafe` are the absolute thresholds that cold
+    programs may meet more easily.
 
     - If the values are `kept`, either in a baseline or to measure a test's noise, the test is INVALID.
     - Unmet absolute limits become INVALID, except limits on counts from the log, which make the test VIOLATED.
+    - Unsafe absolute limits become INVALID even if they are met.
     - A side-by-side comparison becomes INVALID unless both sides were equally cold.
     - REGRESSED against a stored baseline becomes INCONCLUSIVE.
     """
@@ -82,7 +86,10 @@ def cold_judgement(judgement: Judgement, trials: Sequence[Trial], *, kept: bool)
         return _uneven_judgement(judgement, trials)
     paired = any(trial.other_side is not None for trial in trials)  # for example after a side-by-side re-test
     uneven = any(trial.is_uneven for trial in trials)
-    checks = tuple(_cold_check(check, paired=paired, uneven=uneven) for check in judgement.checks)
+    checks = tuple(
+        _doubted(check) if check.expression in unsafe else _cold_check(check, paired=paired, uneven=uneven)
+        for check in judgement.checks
+    )
     if checks == judgement.checks and not kept:
         return judgement
     changed = dataclasses.replace(judgement, checks=checks, unsettled=False)
@@ -113,7 +120,9 @@ def _uneven_judgement(judgement: Judgement, trials: Sequence[Trial]) -> Judgemen
         return judgement
     checks = tuple(
         dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE, reasons=(_UNEVEN,))
-        if check.is_relative and check.outcome in (Verdict.PASSED, Verdict.IMPROVED) and check.metric not in LOG_FACTS
+        if check.is_relative
+        and check.outcome in (Verdict.PASSED, Verdict.IMPROVED)
+        and check.metric not in FINAL_METRICS
         else check
         for check in judgement.checks
     )
@@ -123,11 +132,15 @@ def _uneven_judgement(judgement: Judgement, trials: Sequence[Trial]) -> Judgemen
     return dataclasses.replace(judgement, verdict=found, checks=checks, unsettled=not found.fails)
 
 
+def _doubted(check: Check) -> Check:
+    return dataclasses.replace(check, outcome=Verdict.INVALID, reasons=(*check.reasons, _COLD))
+
+
 def _cold_check(check: Check, *, paired: bool, uneven: bool) -> Check:
-    if check.metric in LOG_FACTS:
+    if check.metric in FINAL_METRICS:
         return check
     if check.outcome is Verdict.VIOLATED:
-        return dataclasses.replace(check, outcome=Verdict.INVALID, reasons=(*check.reasons, _COLD))
+        return _doubted(check)
     if not check.is_relative:
         return check
     if uneven and check.outcome in _DECIDED:

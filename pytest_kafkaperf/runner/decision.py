@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from pytest_kafkaperf.core.metrics import metric
 from pytest_kafkaperf.core.notices import Notice, Remark
-from pytest_kafkaperf.core.problems import ProblemKind
+from pytest_kafkaperf.core.problems import MACHINE_MADE, MADE_BY_SLOW_BROKERS, ProblemKind
 from pytest_kafkaperf.core.units import Count, Quantity, Unit, format_quantity
 from pytest_kafkaperf.runner.cold_brokers import cold_warnings, is_cold
 from pytest_kafkaperf.runner.evidence import Judging
@@ -114,13 +114,14 @@ class FirstTrial:
 def first_trial(bench: Bench) -> FirstTrial:
     """Run the first trial, and repeat it if cold brokers or this machine may be the only reason why it failed."""
     warm = _on_warm_brokers(bench)
-    if not warm.trial.is_invalidated or bench.judging.faults([warm.trial]):
+    if not warm.trial.is_invalidated:
         return warm
     if bench.budget.refuses_trial(bench.runner.rounds) is not None:
         return warm
     bench.on_repeat(bench.judging.judge([warm.trial]))
     reasons = [*map(str, warm.trial.problems)] or ["one side was less warm than the other"]
     trial = bench.runner.measure_fresh(bench.budget, "again")
+    trial = _until_warm(bench, trial, bench.runner.rounds, lambda _: bench.runner.measure(bench.budget, "again"))
     note = Notice(Remark.FIRST_TRIAL_REPEATED, {"reasons": "; ".join(reasons)})
     return FirstTrial(trial=trial, note=note)
 
@@ -165,9 +166,11 @@ def _after_short_warm_up(judgement: Judgement) -> str:
 
 def _is_undecided(trial: Trial, judging: Judging) -> bool:
     """Return True if cold brokers or applications are the only reason why the trial fails or cannot be judged."""
-    if trial.lost_records or judging.faults([trial]) or (trial.problems and not trial.is_invalidated):
+    is_short = trial.warm_up_end is WarmUpEnd.SHORT
+    excused = MACHINE_MADE | (MADE_BY_SLOW_BROKERS if is_short else frozenset())
+    if trial.is_faulty or not all(problem.kind in excused for problem in trial.problems):
         return False
-    if trial.warm_up_end is WarmUpEnd.SHORT:
+    if is_short:
         return judging.judge([trial]).verdict.fails
     if not is_cold(trial):  # only cold rounds have this problem, so a second judgment is unnecessary
         return False
@@ -217,12 +220,17 @@ def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> T
     restart, label = way.restart_before in (None, len(trials) + 1), f"{way.label} {len(trials) + 1}"
     trial = way.runner.measure_fresh(bench.budget, label, restart=restart)
     trial = _until_warm(bench, trial, declared, lambda _: way.runner.measure(bench.budget, label))
-    is_fault = trial.problems or trial.lost_records or bench.judging.faults([trial])
-    if len(trial.rounds) < declared and not is_fault:
+    if len(trial.rounds) < declared and not (trial.problems or trial.is_faulty or _has_errors(trial, bench.judging)):
         raise OutOfTimeError(Notice(Remark.TRIAL_BROKEN_OFF))
     if trial.other_failed and way.brokers is not None and not way.brokers.are_own:
         raise RetestFailedError(f"a side-by-side trial with the baseline's brokers failed: {trial.other_failed}")
     return trial
+
+
+def _has_errors(trial: Trial, judging: Judging) -> bool:
+    """Return True if a limit on errors is violated, or on another metric that further rounds cannot make better."""
+    checks = judging.judge([trial]).checks
+    return any(each.outcome is Verdict.VIOLATED and metric(each.metric).over_rounds == "sum" for each in checks)
 
 
 def end(
@@ -250,7 +258,7 @@ def end(
         trials=tuple(trials),
         judgement=judgement,
         notes=tuple(note for note in notes if note is not None),
-        partial=cut is not None or (out_of_time is not None and judgement.unsettled),
+        partial=cut is not None or (out_of_time is not None and (judgement.unsettled or bench.calibrate is not None)),
     )
 
 

@@ -7,20 +7,21 @@ import datetime
 from collections.abc import Sequence
 
 from pytest_kafkaperf.clusters.target import External
-from pytest_kafkaperf.core.metrics import CATALOGUE, LOG_FACTS
+from pytest_kafkaperf.core.metrics import CATALOGUE, FINAL_METRICS
 from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.problems import Problem, only_late
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.core.text import listed
 from pytest_kafkaperf.core.units import Quantity, Unit
-from pytest_kafkaperf.runner.cold_brokers import cold_judgement
-from pytest_kafkaperf.runner.perftest import PerfTest
+from pytest_kafkaperf.runner.cold_brokers import cold_judgement, is_cold
+from pytest_kafkaperf.runner.perftest import PerfTest, is_met_if_warm
 from pytest_kafkaperf.runner.quick_brokers import starts_quick
-from pytest_kafkaperf.runner.result import Result, Trial, at_least, judged, left_out, problems_of
+from pytest_kafkaperf.runner.result import Result, Trial, at_least, judged, problems_of
 from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.rounds.validity import resolution_problems, skew_problems
 from pytest_kafkaperf.runner.settings import Settings
+from pytest_kafkaperf.runner.warmup import WarmUpEnd
 from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold, holds
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
 from pytest_kafkaperf.verdict.days import FEWEST_DAYS
@@ -30,7 +31,7 @@ from pytest_kafkaperf.verdict.other_changes import OtherChange, other_changes
 from pytest_kafkaperf.verdict.outcome import Check, Judgement, Ungated, Verdict
 from pytest_kafkaperf.verdict.reasons import Reason
 from pytest_kafkaperf.verdict.regression import AgainstStored, FreshTrials, alpha_of, is_clear
-from pytest_kafkaperf.verdict.scale import logs, no_ratio
+from pytest_kafkaperf.verdict.scale import Measured, logs, no_ratio
 from pytest_kafkaperf.verdict.side_by_side import SideBySide, SideBySideWithStored, is_precise
 from pytest_kafkaperf.verdict.slower_machine import BaselineBrokers
 from pytest_kafkaperf.verdict.unchanged_brokers import UnchangedBrokers
@@ -94,7 +95,7 @@ class Judging:
         with self._stopwatch.measure(Span.JUDGE):
             judgement = self._judge_thresholds(trials, self._comparison(trials, brokers, final=final))
         kept = self._settings.update is not None or self._settings.calibrate is not None
-        judgement = cold_judgement(judgement, judged(trials), kept=kept)
+        judgement = cold_judgement(judgement, judged(trials), kept=kept, unsafe=self._unsafe)
         rounds = [one for trial in trials for one in trial.all_rounds]
         declared = [threshold for threshold in self.test.thresholds if not threshold.implied]
         values = [check.limit_value for check in judgement.checks if not check.implied]
@@ -102,6 +103,12 @@ class Judging:
             problems = (*judgement.problems, *uncertain)
             judgement = dataclasses.replace(judgement, verdict=Verdict.INVALID, problems=problems, unsettled=False)
         return dataclasses.replace(judgement, checks=tuple(map(self._explained, judgement.checks)))
+
+    @property
+    def _unsafe(self) -> frozenset[str]:
+        """The absolute thresholds that cold brokers or applications may meet more easily than warm ones."""
+        absolute = (one for one in self.test.thresholds if one.relative is None)
+        return frozenset(one.expression for one in absolute if not is_met_if_warm(one, self.test.scenario))
 
     def _explained(self, check: Check) -> Check:
         """Add an explanation of an unmet implied threshold and how to replace it; return other checks unchanged."""
@@ -178,7 +185,8 @@ class Judging:
         """Return True if even a clear difference from the baseline may not be a regression."""
         busy = any(one.busy for trial in trials for one in trial.all_rounds)
         side_by_side = any(trial.other_side is not None for trial in trials)
-        return busy or side_by_side or bool(self.baseline.imported) or self.baseline.obstacle is not None
+        cold = any(is_cold(trial) for trial in judged(trials) if trial.warm_up_end is not WarmUpEnd.OFF)
+        return busy or side_by_side or cold or bool(self.baseline.imported) or self.baseline.obstacle is not None
 
     def other_changes(self, trials: Sequence[Trial]) -> tuple[OtherChange, ...]:
         """Return significant changes in metrics without a threshold, from the trials that the verdict is based on."""
@@ -244,8 +252,9 @@ class Judging:
             # A run that violates an absolute threshold never becomes the baseline, so the old baseline judges the
             # others.
         judgement = self._judged(trials, comparison)
-        if update == "add" and judgement.verdict is Verdict.INCONCLUSIVE and not judgement.unsettled:
-            undecided = [one for one in judgement.checks if one.outcome is Verdict.INCONCLUSIVE]
+        undecided = [one for one in judgement.checks if one.outcome is Verdict.INCONCLUSIVE]
+        are_suspected = judgement.unsettled or any(one.rerun for one in undecided)
+        if update == "add" and judgement.verdict is Verdict.INCONCLUSIVE and not are_suspected:
             doubts = [
                 Notice(Remark.UNDECIDED, {"reason": one.reason, "expression": one.expression}) for one in undecided
             ]
@@ -255,31 +264,22 @@ class Judging:
             return dataclasses.replace(later, warnings=(*judgement.warnings, *doubts))
         return judgement
 
-    def faults(self, trials: Sequence[Trial]) -> tuple[Check, ...]:
-        """Return the violated limits on lost, duplicated and reordered records.
+    def faults(self, rounds: Sequence[Round]) -> list[str]:
+        """Return the metrics among `FINAL_METRICS` whose limits these rounds of one trial violate.
 
-        The log proves these faults. Neither this machine nor cold brokers can be the reason, so they count even in
-        trials that do not count otherwise.
+        Neither this machine nor cold brokers can be the reason, so such a trial always counts.
         """
-        limits = (*self.test.thresholds, *self.test.implied)
-        limits = tuple(one for one in limits if one.metric.name in LOG_FACTS and one.allows_better)
-        if not limits or not trials:
-            return ()
-        found = judge(limits, [trial.measured for trial in trials], AgainstStored(baseline=self.baseline))
-        return tuple(check for check in found.checks if check.is_proven)
+        limits = [one for one in (*self.test.thresholds, *self.test.implied) if one.metric.name in FINAL_METRICS]
+        return [one.metric.name for one in limits if one.allows_better and self._violates(rounds, one)]
+
+    def _violates(self, rounds: Sequence[Round], limit: Threshold) -> bool:
+        known = [one.metrics for one in rounds if limit.metric.name in one.metrics]
+        if not known:
+            return False
+        found = judge([limit], [Measured(rounds=known)], AgainstStored(baseline=self.baseline))
+        return found.verdict is Verdict.VIOLATED
 
     def _judged(self, trials: Sequence[Trial], comparison: Comparison) -> Judgement:
-        """Judge the thresholds using the trials that count, and what is certain about the others."""
-        judgement = self._judged_counting(trials, comparison)
-        faults = {check.expression: check for check in self.faults(left_out(trials))}
-        if not faults:
-            return judgement
-        if judgement.problems:
-            return _led(judgement, Judgement(verdict=Verdict.VIOLATED, checks=tuple(faults.values()), problems=()))
-        checks = tuple(faults.get(check.expression, check) for check in judgement.checks)
-        return dataclasses.replace(judgement, verdict=Verdict.VIOLATED, checks=checks, unsettled=False)
-
-    def _judged_counting(self, trials: Sequence[Trial], comparison: Comparison) -> Judgement:
         """Judge the thresholds using the trials that count; if these have problems, use only what is still certain."""
         counted, bounds = judged(trials), frozenset(at_least(trials))
         problems = (*problems_of(trials), *self._skew_problems(trials))
@@ -333,7 +333,7 @@ def _led(judgement: Judgement, certain: Judgement) -> Judgement:
 def _led_check(check: Check, sure: Check | None) -> Check:
     """Return a check with its certain outcome; `sure` is the check if it fails even on certain values, or else None."""
     if sure is not None:
-        is_less = sure.observed != check.observed and check.metric not in LOG_FACTS
+        is_less = sure.observed != check.observed and check.metric not in FINAL_METRICS
         reasons = (Reason(f"{sure.reason}, {_AT_LEAST}"),) if is_less else sure.reasons
         return dataclasses.replace(check, outcome=sure.outcome, reasons=reasons, rerun=sure.rerun)
     if check.outcome.fails:

@@ -80,7 +80,7 @@ def run_test(
     runner = run.trial_runner(test, sides, on_progress=watch.progress)
     at_start = provision.with_config(own.cluster)  # a fixture may have changed the brokers' properties
     same_kafka = len(sides) == 1 or not differences(sides[1].cluster.fingerprint, at_start.fingerprint)
-    runner.is_precise = judging.is_precise
+    runner.is_precise, runner.faults = judging.is_precise, judging.faults
     runner.quick = compilers(test, sides, same_kafka=same_kafka)
     budget = run.budget_of(test, later)
     no_time = budget.obstacle

@@ -14,25 +14,13 @@ import dataclasses
 from collections.abc import Sequence
 
 from pytest_kafkaperf.core.metrics import FINAL_METRICS, metric
-from pytest_kafkaperf.core.problems import ProblemKind
+from pytest_kafkaperf.core.problems import MADE_BY_SLOW_BROKERS
 from pytest_kafkaperf.core.units import format_quantity
 from pytest_kafkaperf.runner.perftest import PerfTest, is_met_if_faster
 from pytest_kafkaperf.runner.rounds.side import Side
 from pytest_kafkaperf.scenarios.threshold import Extreme, Threshold
 from pytest_kafkaperf.verdict.outcome import Judgement, Verdict
 from pytest_kafkaperf.verdict.reasons import Reason
-
-_BY_SLOW_BROKERS = frozenset(
-    {
-        ProblemKind.GENERATOR_TOO_SLOW,
-        ProblemKind.LOAD_NOT_REACHED,
-        ProblemKind.NOTHING_ACKNOWLEDGED,
-        ProblemKind.RECORDS_UNREAD,
-        ProblemKind.NOT_CAUGHT_UP,
-        ProblemKind.COLD_BROKER,
-    }
-)
-"""Problems that slow brokers may be the reason for."""
 
 
 def starts_quick(test: PerfTest) -> bool:
@@ -76,7 +64,7 @@ def reasons_to_repeat(judgement: Judgement) -> str | None:
     """
     kinds = {problem.kind for problem in judgement.problems}
     failed = [check for check in judgement.checks if check.outcome is Verdict.VIOLATED and not check.is_relative]
-    if any(check.metric in FINAL_METRICS for check in failed) or not kinds <= _BY_SLOW_BROKERS:
+    if any(check.metric in FINAL_METRICS for check in failed) or not kinds <= MADE_BY_SLOW_BROKERS:
         return None
     values = {check.metric: check.observed for check in failed if check.observed is not None}
     texts = [f"{name} was {format_quantity(value, metric(name).unit)}" for name, value in values.items()]

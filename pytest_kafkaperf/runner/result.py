@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.environment import Change
 from pytest_kafkaperf.core.errors import NotMeasuredError
-from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, LOG_FACTS, Metric, metric
+from pytest_kafkaperf.core.metrics import CATALOGUE, FEWEST_RECORDS, FINAL_METRICS, Metric, metric
 from pytest_kafkaperf.core.notices import Notice, NoticeKind, Remark, each_once
 from pytest_kafkaperf.core.problems import MACHINE_MADE, Problem, ProblemKind
 from pytest_kafkaperf.core.spans import Span
@@ -95,6 +95,8 @@ class Trial:
     """The warm-up of each side, starting with the test's own side; empty without a warm-up."""
     own_failed: bool = False
     """True if there are no rounds, and the reason is the test's own brokers or applications, such as a failed start."""
+    is_faulty: bool = False
+    """True if the own side violates a limit on `FINAL_METRICS`; the trial then counts regardless of anything else."""
 
     def __getitem__(self, name: str) -> MetricValues:
         """Return the values of a metric; raises the same errors as `values_of`."""
@@ -108,13 +110,13 @@ class Trial:
         return Measured(rounds=[one.metrics for one in self.rounds], at_most=bounds, other_side=other)
 
     def certain(self, *, latencies: bool) -> Measured:
-        """Return the test side's metrics that are certain despite problems: log facts and, optionally, latencies.
+        """Return the test side's metrics that are certain despite problems: `FINAL_METRICS` and, optionally, latencies.
 
         With `latencies`, rounds without problems contribute all their metrics; other rounds contribute lower bounds.
         """
         rounds = []
         for one in self.rounds:
-            known = {name: value for name, value in one.metrics.items() if name in LOG_FACTS}
+            known = {name: value for name, value in one.metrics.items() if name in FINAL_METRICS}
             known |= one.least if latencies else {}
             rounds.append(one.metrics if latencies and not one.problems else known)
         return Measured(rounds=rounds, other_side=self.measured.other_side)
@@ -125,11 +127,6 @@ class Trial:
         return (*self.rounds, *(self.other_side or ()))
 
     @property
-    def lost_records(self) -> bool:
-        """True if the test's own side lost records, in which case the trial counts regardless of anything else."""
-        return any(one.metrics.get("lost") for one in self.rounds)
-
-    @property
     def is_invalidated(self) -> bool:
         """True if this machine is the only reason why the trial does not count.
 
@@ -137,7 +134,7 @@ class Trial:
         other.
         """
         machine_made = all(problem.kind in MACHINE_MADE for problem in self.problems)
-        return (bool(self.problems) or self.is_uneven) and machine_made and not self.lost_records
+        return (bool(self.problems) or self.is_uneven) and machine_made and not self.is_faulty
 
     @property
     def warm_up_end(self) -> WarmUpEnd | None:
@@ -153,12 +150,13 @@ class Trial:
 
     @property
     def other_failed(self) -> Problem | None:
-        """The other side's failure; None if it did not fail or if the test's own side failed or lost records."""
-        if self.own_failed or self.lost_records:
+        """The other side's failure; None if it did not fail, or if the own side failed as well or is faulty."""
+        if self.own_failed or self.is_faulty:
             return None
         # Without any rounds, the problem is a failed start; `own_failed` shows whether the own side failed to start.
-        theirs = [each for each in self.problems if each.place.other_side or not self.rounds]
-        return next((each for each in theirs if each.kind not in MACHINE_MADE), None)
+        failures = [each for each in self.problems if each.kind not in MACHINE_MADE]
+        ours = [each for each in failures if self.rounds and not each.place.other_side]
+        return None if ours else next(iter(failures), None)
 
     @property
     def warnings(self) -> tuple[Notice, ...]:
@@ -184,11 +182,6 @@ def judged(trials: Sequence[Trial]) -> list[Trial]:
     counting = [trial for trial in further if not trial.is_invalidated]
     invalidated = len(further) - len(counting)
     return [first, *counting] if invalidated <= max(MOST_INVALIDATED, len(further) // 4) else [*trials]
-
-
-def left_out(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the trials that do not count."""
-    return [trial for _, trial in _numbered(trials, counting=False)]
 
 
 def problems_of(trials: Sequence[Trial]) -> tuple[Problem, ...]:

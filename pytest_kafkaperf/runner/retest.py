@@ -133,7 +133,7 @@ def side_by_side_with_stored(suspected: Suspected, _against: Sequence[str]) -> I
             on_progress=suspected.on_progress,
             allocation=suspected.bench.runner.allocation,
         )
-        runner.is_precise = suspected.bench.judging.is_precise
+        runner.is_precise, runner.faults = suspected.bench.runner.is_precise, suspected.bench.runner.faults
         yield FurtherTrials(
             runner=runner,
             label=_LABEL,

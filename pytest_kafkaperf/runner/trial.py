@@ -6,12 +6,12 @@ import dataclasses
 import datetime
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from pytest_kafkaperf.core.environment import usable_cores
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.metrics import LOG_FACTS
+from pytest_kafkaperf.core.metrics import LOG_FACTS, LOSS_METRICS
 from pytest_kafkaperf.core.notices import Notice, NoticeKind, Remark
 from pytest_kafkaperf.core.problems import Cause, Place, Problem, only_late
 from pytest_kafkaperf.core.spans import Span, Stopwatch
@@ -40,18 +40,23 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
+Faults = Callable[[Sequence[Round]], Collection[str]]
+"""Returns the metrics among `FINAL_METRICS` whose limits a side's rounds violate."""
+
+
 class _Unfinished:
     """A trial that is running, with what has been measured so far."""
 
-    def __init__(self, sides: Sequence[SideRounds]) -> None:
+    def __init__(self, sides: Sequence[SideRounds], faults: Faults) -> None:
         """`sides` are the test's side and, if there is one, the live baseline."""
         self._created = now()
         self._sides = sides
+        self._faults = faults
         self._warm_ups: tuple[WarmUp, ...] = ()
         self.lost = dict.fromkeys(sides, 0.0)
         """Number of records that each side lost before its first round."""
         for side in sides:
-            side.rounds = []  # otherwise those of the trial before would count if this one fails early
+            side.rounds, side.failure = [], None  # otherwise, those of the trial before would count
 
     def add(self, warm_ups: Mapping[SideRounds, WarmUp]) -> None:
         """Add each side's warm-up."""
@@ -64,7 +69,7 @@ class _Unfinished:
         ours, *other = (tuple(_with_losses(side.rounds, self.lost[side])) for side in self._sides)
         problems = [
             *_problems(ours, other_side=False),
-            *(problem for theirs in other for problem in _other_side_problems(theirs)),
+            *(problem for theirs in other for problem in self._other_side_problems(theirs)),
         ]
         lost = 0.0 if ours else self.lost[self._sides[0]]
         if lost:
@@ -77,7 +82,17 @@ class _Unfinished:
             problems=tuple(problems or self._warm_up_problems()),
             warm_ups=self._warm_ups,
             own_failed=bool(lost) or is_broken,
+            is_faulty=bool(self._faults(ours)),
         )
+
+    def _other_side_problems(self, measured: Sequence[Round]) -> Iterator[Problem]:
+        """Yield the live baseline's problems, including losses that the test does not allow."""
+        yield from _problems(measured, other_side=True)
+        if not {*LOSS_METRICS}.isdisjoint(self._faults(measured)):
+            for number, one in enumerate(measured, 1):
+                if lost := one.metrics.get("lost"):
+                    cause = Cause.OUTPUT_LOST if "app.output_ratio" in one.metrics else Cause.RECORDS_LOST
+                    yield Problem(cause, {"lost": lost}).of_round(number, other_side=True)
 
     def _warm_up_problems(self) -> Iterator[Problem]:
         """Yield the problems of warm-ups that broke although the rounds after them did not."""
@@ -86,11 +101,12 @@ class _Unfinished:
             yield from (dataclasses.replace(problem, place=place) for problem in one.problems)
 
     def failed(self, error: ClusterError) -> Trial:
-        """Return a trial without rounds, unless records were lost, which counts regardless of what happened later."""
+        """Return a trial without rounds, unless it is faulty, which counts regardless of what happened later."""
         known = self.so_far()
-        if known.lost_records or known.own_failed:
+        if known.is_faulty or known.own_failed:
             return dataclasses.replace(known, problems=(*known.problems, Problem.of(error)))
-        return dataclasses.replace(not_run(error), created=self._created)
+        own_failed = self._sides[0].failure is error
+        return dataclasses.replace(not_run(error), created=self._created, own_failed=own_failed)
 
 
 class TrialRunner:
@@ -119,9 +135,13 @@ class TrialRunner:
         """True to use brokers with only the JVM's quick compiler; None to leave the compilers as they are."""
         self.is_precise: Callable[[Trial], bool] = lambda _: True
         """Returns True if a side-by-side trial needs no further rounds (see `MOST_PAIRS`)."""
+        self.faults: Faults = _losses
+        """Returns the faults that the test does not allow; without a test, losses."""
         self._on_progress = on_progress
         self._stopwatch = stopwatch or Stopwatch()
         self._trials = 0
+        self._repeats = False
+        """True while a late round is repeated."""
 
     @property
     def rounds(self) -> int:
@@ -147,7 +167,7 @@ class TrialRunner:
             failed = self._restarted()
             if failed is not None:
                 return failed
-        trial = _Unfinished(self._sides)
+        trial = _Unfinished(self._sides, self.faults)
         try:
             self._measure(trial, budget, label, short=short, suffices=suffices)
         except ClusterError as error:
@@ -176,7 +196,7 @@ class TrialRunner:
             trial.add(dict(zip(sides, found, strict=True)))
             turns = self._turns(trial, warm_up_s=time.monotonic() - began_s)
             if budget is not None:
-                turns = budget.limited(turns, lambda: len(self._sides[0].rounds))
+                turns = budget.limited(turns, lambda: len(self._sides[0].rounds) - self._repeats)
             for _ in rounds(sides, workers, turns):
                 if suffices(self._sides[0].rounds):  # all rounds so far are kept
                     break
@@ -186,12 +206,14 @@ class TrialRunner:
 
         A late round is kept until it has been repeated, because there may be no time for that.
         """
-        repeated = 0
+        repeated, self._repeats = 0, False
         for first in self._planned_turns(trial, warm_up_s=warm_up_s):
             yield first
             while repeated < MOST_REPEATED and self._is_late():
                 repeated += 1
+                self._repeats = True
                 yield first
+                self._repeats = False
                 for side in self._sides:
                     _replace_late_round(side.rounds)
 
@@ -213,8 +235,8 @@ class TrialRunner:
         """
         last = [side.rounds[-1] for side in self._sides]
         problems = [problem for one in last for problem in one.problems]
-        is_lost = any(one.metrics.get("lost") for one in last)
-        return bool(problems) and only_late(problems) and not is_lost and not self._sides[0].searches
+        is_faulty = any(self.faults([one]) for one in last)
+        return bool(problems) and only_late(problems) and not is_faulty and not self._sides[0].searches
 
     def measure_fresh(self, budget: PerfTestBudget | None = None, label: str = "", *, restart: bool = True) -> Trial:
         """Run a further trial, by default on restarted brokers; brokers on all sides restart at the same time.
@@ -286,13 +308,8 @@ def _with_losses(measured: Sequence[Round], lost: float) -> list[Round]:
     return [dataclasses.replace(first, metrics=metrics, problems=problems), *others]
 
 
-def _other_side_problems(measured: Sequence[Round]) -> Iterator[Problem]:
-    """Yield the live baseline's problems, including lost records, which make it unusable as a baseline."""
-    yield from _problems(measured, other_side=True)
-    for number, one in enumerate(measured, 1):
-        if lost := one.metrics.get("lost"):
-            cause = Cause.OUTPUT_LOST if "app.output_ratio" in one.metrics else Cause.RECORDS_LOST
-            yield Problem(cause, {"lost": lost}).of_round(number, other_side=True)
+def _losses(measured: Sequence[Round]) -> Collection[str]:
+    return ("lost",) if any(one.metrics.get("lost") for one in measured) else ()
 
 
 def _problems(measured: Sequence[Round], *, other_side: bool) -> Iterator[Problem]:

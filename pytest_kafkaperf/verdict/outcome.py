@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pytest_kafkaperf.core.metrics import LOG_FACTS, metric
+from pytest_kafkaperf.core.metrics import FINAL_METRICS, metric
 from pytest_kafkaperf.core.notices import Notice, NoticeKind
 from pytest_kafkaperf.core.problems import Problem
 from pytest_kafkaperf.verdict.reasons import Obstacle, Reason, joined
@@ -139,8 +139,8 @@ class Check:
 
     @property
     def is_proven(self) -> bool:
-        """True if the log proves that too many records are lost, duplicated or reordered, whatever else went wrong."""
-        return self.outcome is Verdict.VIOLATED and self.metric in LOG_FACTS
+        """True if too many records are lost, duplicated or reordered, whatever else went wrong."""
+        return self.outcome is Verdict.VIOLATED and self.metric in FINAL_METRICS
 
     @property
     def is_worse_within_limit(self) -> bool:

@@ -1,14 +1,19 @@
-"""Loads for a warm-up, a probe and a backlog, derived from a scenario."""
+"""Loads for a warm-up, a probe and a backlog, derived from a scenario, and the longest time that loads may take."""
 
 from __future__ import annotations
 
+import datetime
 from enum import StrEnum
 from typing import Any
 
+from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
+from pytest_kafkaperf.load.controller import READY_TIMEOUT_S
+from pytest_kafkaperf.load.schedule import DRAIN_TIMEOUT_S, group_drain_s, longest_s, settle_timeout_s
+from pytest_kafkaperf.runner.rounds.log_comparison import REPLICATION_TIMEOUT_S
 from pytest_kafkaperf.scenarios.identify import BY_HEADER, ONE
 from pytest_kafkaperf.scenarios.payloads import Generated
 from pytest_kafkaperf.scenarios.rate import peak_rate
-from pytest_kafkaperf.scenarios.scenario import TAG_BYTES, Scenario
+from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, TAG_BYTES, Scenario
 
 SLICE_S = 0.7
 APPLICATION_SLICE_S = 1.5
@@ -94,3 +99,14 @@ def backlog_load(scenario: Scenario, *, paced: bool) -> Scenario:
     update = {"records": scenario.backlog, "duration": None, "rate": rate, "warmup": 0.0, "backlog": 0}
     update["abort_ratio"] = 0.0  # the entire backlog must be readable
     return scenario.model_copy(update=update)
+
+
+def latest_end(scenario: Scenario, loads: int) -> datetime.datetime:
+    """Return the latest end time for a trial that starts now, based on the time limits of all its waits."""
+    load_s = READY_TIMEOUT_S + scenario.warmup + longest_s(scenario) + settle_timeout_s(scenario)
+    if scenario.watch_group:
+        load_s += group_drain_s(longest_s(scenario))
+    if scenario.backlog:
+        load_s += READY_TIMEOUT_S + max(RECORDS_TIMEOUT_S, longest_s(backlog_load(scenario, paced=True)))
+    bound_s = load_s + 3 * DRAIN_TIMEOUT_S + REPLICATION_TIMEOUT_S + AUDIT_TIMEOUT_S
+    return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=loads * bound_s)

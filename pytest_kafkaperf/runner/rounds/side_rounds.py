@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
 import functools
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,26 +25,24 @@ from pytest_kafkaperf.core.problems import Cause, Problem
 from pytest_kafkaperf.core.spans import Span, Stopwatch
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.allocation import WorkerAllocation, WorkerShares, shares
-from pytest_kafkaperf.load.audit import TIMEOUT_S as AUDIT_TIMEOUT_S
 from pytest_kafkaperf.load.backends.processes import Processes
-from pytest_kafkaperf.load.controller import READY_TIMEOUT_S, OpenBackend, Progress, WorkerPool
+from pytest_kafkaperf.load.controller import OpenBackend, Progress, WorkerPool
 from pytest_kafkaperf.load.engines.engine import engine_of
 from pytest_kafkaperf.load.join import join
 from pytest_kafkaperf.load.messages import Assignment, LoadReport
-from pytest_kafkaperf.load.schedule import DRAIN_TIMEOUT_S, group_drain_s, longest_s, settle_timeout_s
 from pytest_kafkaperf.load.shared_counters import SharedCounters
 from pytest_kafkaperf.runner.round_length import MOST_PAIRS, MOST_REPEATED
 from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.runner.rounds.capacity import MOST_STEPS, SearchPlan, find_capacity
 from pytest_kafkaperf.runner.rounds.fold import fold
 from pytest_kafkaperf.runner.rounds.load_run import LoadRun
-from pytest_kafkaperf.runner.rounds.loads import Phase, backlog_load, workload_key
-from pytest_kafkaperf.runner.rounds.log_comparison import REPLICATION_TIMEOUT_S, backlog_ends, compared_log
+from pytest_kafkaperf.runner.rounds.loads import Phase, backlog_load, latest_end, workload_key
+from pytest_kafkaperf.runner.rounds.log_comparison import backlog_ends, compared_log
 from pytest_kafkaperf.runner.rounds.observations import Observations
 from pytest_kafkaperf.runner.rounds.observers import Observers
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.rounds.side import Side
-from pytest_kafkaperf.scenarios.scenario import RECORDS_TIMEOUT_S, Scenario
+from pytest_kafkaperf.scenarios.scenario import Scenario
 
 OnProgress = Callable[[str, int, Progress], None]
 """Called with the trial's label, the round's number (starting at 1), and the progress of its load."""
@@ -54,6 +51,8 @@ _SLICE_SEEDS = 2000
 """Distance from a test's first seed to that of its first warm-up slice."""
 PROBE_SEEDS = 9000
 """The same for the probe. An application that ignores records which it has already seen must not know a round's."""
+_BACKLOG_SEEDS = 20_000
+"""The same for a round's backlog."""
 _HASTY_TIMEOUT_S = 3
 """Time limit for deleting consumer groups after an aborted trial, when the cluster may be gone or a user is waiting."""
 
@@ -113,6 +112,8 @@ class SideRounds:
         """The current trial's rounds so far."""
         self.broken = False
         """True if the last load left the cluster or the workers unusable."""
+        self.failure: ClusterError | None = None
+        """Reason why the current trial could not run on this side."""
         self._apps_warm = False
         self._cancelled = False
         self._plan = plan
@@ -139,16 +140,16 @@ class SideRounds:
             ClusterError: the cluster does not respond, or the scenario's topic cannot be used.
 
         """
-        cluster = self.side.cluster
-        preflight = Preflight(cluster.bootstrap_servers, cluster.access)
-        self.scenario = preflight.resolve(self.scenario)
-        self._read_partitions = preflight.read_partitions(self.scenario)
-        self._dead_letter_partitions = preflight.dead_letter_partitions(self.scenario)
+        try:
+            self._resolve()
+        except ClusterError as error:
+            self.failure = error
+            raise
         pairs = self.scenario.rounds if sides == 1 else max(self.scenario.rounds, MOST_PAIRS)
         loads = sides * (pairs + MOST_REPEATED if self._plan is None else pairs * MOST_STEPS)
         loads += sides  # for all warm-up slices; a slice that reaches a time limit ends the warm-up
         slowest = self.scenario if self._plan is None else self.scenario.model_copy(update={"rate": self._plan.low})
-        self._run = run_name(_latest_end(slowest, loads), secrets.token_bytes(SUFFIX_BYTES), self.prefix)
+        self._run = run_name(latest_end(slowest, loads), secrets.token_bytes(SUFFIX_BYTES), self.prefix)
         self._label, self._loads, self._checked, self.rounds, self.broken = label, 0, set(), [], False
         self._cancelled = False
         ended = False
@@ -157,6 +158,13 @@ class SideRounds:
             ended = True
         finally:
             self._delete_groups(hasty=self.broken or not ended)
+
+    def _resolve(self) -> None:
+        cluster = self.side.cluster
+        preflight = Preflight(cluster.bootstrap_servers, cluster.access)
+        self.scenario = preflight.resolve(self.scenario)
+        self._read_partitions = preflight.read_partitions(self.scenario)
+        self._dead_letter_partitions = preflight.dead_letter_partitions(self.scenario)
 
     @property
     def searches(self) -> bool:
@@ -255,6 +263,7 @@ class SideRounds:
         except ClusterError as error:
             reason = self._reason(error)
             if first:
+                self.failure = reason
                 raise reason from None
             seen = Observations(load=LoadReport.failed(Cause.CLUSTER_ERROR, reason))
         finally:
@@ -338,7 +347,7 @@ class SideRounds:
         backlog = backlog_load(scenario, paced=self.side.permission.is_limited)
         counters = workers.pool.counters(groups=scenario.consumer_groups)
         assignments = [
-            dataclasses.replace(one, scenario=backlog, consumers=(), read_partitions=0)
+            dataclasses.replace(one, scenario=backlog, consumers=(), read_partitions=0, seed=one.seed + _BACKLOG_SEEDS)
             for one in load.assignments(workers.shares, counters)
         ]
         report = self._run_load(workers, backlog, assignments, counters, functools.partial(self._show, "backlog"))
@@ -430,17 +439,6 @@ def _places(allocation: WorkerAllocation) -> Iterator[tuple[int, OpenBackend]]:
 
     with DaskWorkers.connected(allocation.scheduler, insecure=allocation.insecure) as workers:
         yield workers.count(), lambda _: contextlib.nullcontext(workers)
-
-
-def _latest_end(scenario: Scenario, loads: int) -> datetime.datetime:
-    """Return the latest end time for a trial that starts now, based on the time limits of all its waits."""
-    load_s = READY_TIMEOUT_S + scenario.warmup + longest_s(scenario) + settle_timeout_s(scenario)
-    if scenario.watch_group:
-        load_s += group_drain_s(longest_s(scenario))
-    if scenario.backlog:
-        load_s += READY_TIMEOUT_S + max(RECORDS_TIMEOUT_S, longest_s(backlog_load(scenario, paced=True)))
-    bound_s = load_s + 3 * DRAIN_TIMEOUT_S + REPLICATION_TIMEOUT_S + AUDIT_TIMEOUT_S
-    return datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=loads * bound_s)
 
 
 def _with_warning(measured: Round, warning: Notice | None) -> Round:

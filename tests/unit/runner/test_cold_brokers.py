@@ -232,3 +232,14 @@ def test_the_warm_up_is_one_line() -> None:
     """It shows at a glance whether the rounds were warm."""
     (line,) = describe_warm_ups(trial_of(WARM, UNKNOWN))
     assert line == ("warm-up: idle, 2.1 s, cores used by the JVM's compiler: 2 slices from 0.90 to 0.40, rounds 0.03 -")
+
+
+@pytest.mark.parametrize(("compiler", "found"), [(COLD, Verdict.INVALID), (WARM, Verdict.PASSED)])
+def test_limits_that_cold_brokers_meet_more_easily_are_not_met_by_them(
+    compiler: Mapping[Key, float | None], found: Verdict
+) -> None:
+    """A broker that warms up during the window hides a decline."""
+    steady = "produce.throughput.steadiness >= 90%"
+    trials = [trial_of(compiler, compiler)]
+    assert cold_judgement(judgement_of(Verdict.PASSED, steady), trials, kept=False, unsafe={steady}).verdict is found
+    assert cold_judgement(judgement_of(Verdict.PASSED), trials, kept=False, unsafe={steady}).verdict is Verdict.PASSED

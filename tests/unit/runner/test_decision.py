@@ -70,12 +70,14 @@ class ScriptedJudging(Judging):
 
 def decision_of(runner: TrialRunner, judging: Judging, budget: PerfTestBudget | None = None) -> Decision:
     """The decision by trials of one side alone."""
+    runner.faults = judging.faults
     bench = Bench(runner=runner, judging=judging, budget=budget or time_budget_of(ROUNDS))
     return decide(bench, first_trial(bench), FurtherTrials(runner=runner))
 
 
 def retested(runner: TrialRunner, judging: Judging, *ways: Opening) -> Decision:
     """The decision on a suspected regression, by the first of these ways that works."""
+    runner.faults = judging.faults
     bench = Bench(runner=runner, judging=judging, budget=time_budget_of(ROUNDS))
     none: Any = None
     suspected = Suspected(bench=bench, own=none, cluster=none, run=none, on_progress=lambda *_: None)
@@ -227,7 +229,7 @@ class Losing(Timed):
 def test_a_fresh_trial_that_was_broken_off_counts_if_records_were_lost() -> None:
     """A loss is a loss, however little time was left."""
     violated = Judgement(verdict=Verdict.VIOLATED, checks=(), problems=())
-    judging = ScriptedJudging(lambda trials: violated if any(one.lost_records for one in trials) else UNSETTLED)
+    judging = ScriptedJudging(lambda trials: violated if any(one.is_faulty for one in trials) else UNSETTLED)
     side = Losing("A", [])
     side.takes_later_s = 300.0
     budget = time_budget_of(ROUNDS, left_s=400, clock=lambda: side.now_s)
@@ -301,7 +303,7 @@ def test_faults_in_the_log_end_a_test_although_the_generator_was_too_slow(limit:
     side.meets, side.late_rounds = threading.Barrier(1), [MOST_REPEATED + 1, 0]
     side.late_rounds_show = {"duplicated": 3.0}
     ran = decision_of(runner_of(side), ScriptedJudging(lambda _: PASSED, f"{P99} <= baseline + 10%", limit))
-    assert log.count("A") == ROUNDS * (1 + again) + MOST_REPEATED
+    assert log.count("A") == ROUNDS * (1 + again) + MOST_REPEATED * again
     assert bool(ran.trials[0].problems) is not again
 
 
@@ -443,3 +445,43 @@ def test_a_first_trial_that_the_machine_has_invalidated_is_measured_again_once(
     assert list(map(str, ran.notes)) == told
     assert len(ran.trials) == 1
     assert bool(ran.trials[0].problems) == (not heals or not again)
+
+
+@pytest.mark.parametrize(
+    ("kind", "measured"),
+    [(ProblemKind.NOT_CAUGHT_UP, 2), (ProblemKind.RECORDS_UNREAD, 2), (ProblemKind.CLUSTER_ERROR, 1)],
+)
+def test_a_problem_that_slow_brokers_can_cause_does_not_end_a_test_after_a_short_warm_up(
+    kind: ProblemKind, measured: int
+) -> None:
+    """The group may catch up in time on warm brokers."""
+    log: list[str] = []
+    side = Scripted("A", log, cold=True)
+    side.problems = [problem_told(kind, "not yet")]
+    decision_of(runner_of(side), ScriptedJudging(fails, "produce.latency.p99 <= 1 s"))
+    assert log.count("A") == measured * ROUNDS
+
+
+@pytest.mark.parametrize(("errors", "trials"), [(9.0, [ROUNDS, 1]), (0.0, [ROUNDS])])
+def test_a_fresh_trial_that_was_broken_off_counts_if_it_had_errors(errors: float, trials: list[int]) -> None:
+    """More rounds would not take them back."""
+    limit = parse_threshold("errors == 0")
+
+    class Failing(Timed):
+        def measure(self, workers: Workers) -> Round:
+            one = super().measure(workers)
+            self.rounds[-1] = dataclasses.replace(one, metrics={"errors": errors})
+            return self.rounds[-1]
+
+    def judge(found: Sequence[Trial]) -> Judgement:
+        if len(found) > 1:
+            return UNSETTLED
+        measured = [Measured(rounds=[one.metrics for one in trial.rounds]) for trial in found]
+        judgement = judge_thresholds([limit], measured, AgainstStored(baseline=BaselineRounds()))
+        return dataclasses.replace(judgement, unsettled=True)
+
+    side = Failing("A", [])
+    side.takes_later_s = 300.0
+    budget = time_budget_of(ROUNDS, left_s=400, clock=lambda: side.now_s)
+    ran = decision_of(runner_of(side), ScriptedJudging(judge), budget)
+    assert [len(trial.rounds) for trial in ran.trials] == trials

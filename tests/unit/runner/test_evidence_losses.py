@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -136,8 +137,9 @@ def trial_of(duplicated: float, *problems: Problem) -> Trial:
 def test_faults_in_the_log_count_even_in_a_trial_that_was_repeated(limit: str, verdict: Verdict) -> None:
     """A machine that is too busy does not write a record twice."""
     tested = perftest(limit, "lost == 0")
+    judge = Judging(tested, BaselineRounds(), tested.settings)
     trials = [trial_of(0), trial_of(3, SLOW), trial_of(0)]
-    judgement = Judging(tested, BaselineRounds(), tested.settings).judge(trials)
+    judgement = judge.judge([dataclasses.replace(one, is_faulty=bool(judge.faults(one.rounds))) for one in trials])
     assert (judgement.verdict, judgement.problems) == (verdict, ())
     shown = 3 if verdict is Verdict.VIOLATED else 0
     assert (judgement.checks[0].outcome, judgement.checks[0].observed) == (verdict, shown)

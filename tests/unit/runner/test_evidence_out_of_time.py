@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_kafkaperf.core.environment import Change, Part
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.runner.evidence import Judging
 from pytest_kafkaperf.runner.perftest import read_perftest
@@ -23,29 +25,34 @@ SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)
 
 
 def judged(
-    *levels: float, busy: bool = False, live_baseline: float | None = None, imported: str | None = None
+    *levels: float,
+    busy: bool = False,
+    cold: bool = False,
+    live_baseline: float | None = None,
+    imported: str | None = None,
 ) -> Judgement:
     """Judge trials, of which the further ones may run side by side with a live baseline; there is no time for more."""
     first, *others = levels
     trials = [
-        trial(first, busy=busy),
+        trial(first, busy=busy, cold=cold),
         *(trial(level, busy=busy, live_baseline=live_baseline) for level in others),
     ]
     return judge_of(imported).judge_clear(trials, brokers=None if live_baseline is None else BaselineBrokers())
 
 
-def judge_of(imported: str | None = None) -> Judging:
+def judge_of(imported: str | None = None, options: Mapping[str, str] | None = None) -> Judging:
     """Return the judge of a test whose baseline has the level 1."""
     marks = [pytest.mark.kafka_threshold(*(f"{RATE} >= baseline - 10%",)).mark]
-    settings = read_settings({}, {}, invocation_folder=Path(), root=Path())
+    settings = read_settings(options or {}, {}, invocation_folder=Path(), root=Path())
     perftest = read_perftest("a.py::test", marks, {}, settings, folder=Path())
     baseline = BaselineRounds(trials=(tuple({RATE: one} for one in SPREAD),) * 3, imported=imported)
     return Judging(perftest, baseline, settings)
 
 
-def trial(level: float, *, busy: bool = False, live_baseline: float | None = None) -> Trial:
+def trial(level: float, *, busy: bool = False, cold: bool = False, live_baseline: float | None = None) -> Trial:
+    seen: dict[str, Any] = {"warnings": (BUSY,) * busy, "compiler": {1: 0.8 * cold}}
     ours, theirs = (
-        tuple(Round(metrics={RATE: each * factor, **NO_FAULTS}, warnings=(BUSY,) * busy) for factor in SPREAD)
+        tuple(Round(metrics={RATE: each * factor, **NO_FAULTS}, **seen) for factor in SPREAD)
         for each in (level, live_baseline or level)
     )
     return Trial(created="2026-01-01T00:00:00+00:00", rounds=ours, other_side=None if live_baseline is None else theirs)
@@ -79,6 +86,7 @@ def test_a_clear_suspected_regression_fails_and_says_why_nothing_confirmed_it() 
     [
         ((0.85,), {}),
         ((0.5,), {"busy": True}),
+        ((0.5,), {"cold": True}),
         ((0.5, 0.85), {}),
         ((0.5, 0.62), {"live_baseline": 0.7}),  # trials side by side with the baseline's brokers have their own rule
         ((0.5,), {"imported": "kafka-producer-perf-test"}),  # its noise is unknown
@@ -105,3 +113,12 @@ def test_two_trials_side_by_side_that_differ_much_leave_it_open() -> None:
 def test_a_trial_within_the_tolerance_passes() -> None:
     """Only suspected regressions are concerned."""
     assert judged(1.0).verdict is Verdict.PASSED
+
+
+def test_a_suspected_regression_that_nothing_could_decide_is_not_added_to_the_baseline() -> None:
+    """Its first trial was selected for being slow."""
+    judge = judge_of(options={"update-baselines": "add"}).judge
+    assert judge([trial(1.0)]).verdict is Verdict.PASSED
+    python = Change("python", "3.12", "3.13", Part.CLIENT)
+    undecided = judge([trial(0.5)] * 3, brokers=BaselineBrokers(are_own=True, common_changes=(python,)))
+    assert (undecided.verdict, undecided.unsettled) == (Verdict.INCONCLUSIVE, False)

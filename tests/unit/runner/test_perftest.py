@@ -44,6 +44,7 @@ def write(folder: Path, content: str) -> Path:
         (["produce.throughput <= 1k records/s"], True),
         (["client.cpu_per_record <= 9 s/M records"], True),  # a closed loop on slow brokers is another load
         (["app.cpu <= 0.5"], False),
+        (["app.memory <= 1 GB"], True),  # a heap grows while a program warms up
     ],
 )
 def test_brokers_may_be_cold_if_warm_ones_would_meet_the_limits_as_well(

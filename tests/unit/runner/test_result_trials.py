@@ -90,9 +90,9 @@ def test_what_the_cluster_has_done_always_counts() -> None:
 def test_a_trial_that_lost_records_counts_although_the_machine_has_invalidated_it() -> None:
     """Left out, its loss would be nowhere, and the test would pass."""
     lossy = Round(metrics={"lost": 5.0}, problems=(SLOW,))
-    invalidated = Trial(created="", rounds=(lossy,), problems=(SLOW,))
+    invalidated = Trial(created="", rounds=(lossy,), problems=(SLOW,), is_faulty=True)
     assert judged([SOUND, invalidated, SOUND]) == [SOUND, invalidated, SOUND]
-    assert dataclasses.replace(invalidated, rounds=(Round(metrics={"lost": 0.0}, problems=(SLOW,)),)).is_invalidated
+    assert dataclasses.replace(invalidated, is_faulty=False).is_invalidated  # the test allows this loss
 
 
 FAILED = problem_told(ProblemKind.CLUSTER_ERROR, "broker 1 has ended")
@@ -103,7 +103,8 @@ UNREAD = problem_told(ProblemKind.RECORDS_UNREAD, "records unread: 17")
     ("ours", "theirs", "found"),
     [
         (Round(metrics={}), Round(metrics={}, problems=(SLOW, FAILED)), FAILED),
-        (Round(metrics={}, problems=(FAILED,)), Round(metrics={}, problems=(UNREAD,)), UNREAD),
+        (Round(metrics={}, problems=(SLOW,)), Round(metrics={}, problems=(UNREAD,)), UNREAD),
+        (Round(metrics={}, problems=(FAILED,)), Round(metrics={}, problems=(UNREAD,)), None),
         (Round(metrics={}), Round(metrics={}, problems=(SLOW,)), None),  # such a trial is measured again
         (Round(metrics={}, problems=(FAILED,)), Round(metrics={}), None),
         (Round(metrics={"lost": 2.0}), Round(metrics={}, problems=(FAILED,)), None),  # that is about the own brokers
@@ -116,7 +117,9 @@ def test_only_a_failure_of_the_other_side_leaves_a_suspected_regression_to_fresh
     """Brokers under test that fail are what the test is there to find."""
     own = [each.of_round(1) for each in ours.problems]
     other = [each.of_round(1, other_side=True) for each in theirs.problems]
-    failed = dataclasses.replace(SOUND, rounds=(ours,), other_side=(theirs,), problems=(*own, *other)).other_failed
+    is_faulty = "lost" in ours.metrics
+    measured = dataclasses.replace(SOUND, rounds=(ours,), other_side=(theirs,), is_faulty=is_faulty)
+    failed = dataclasses.replace(measured, problems=(*own, *other)).other_failed
     assert failed == (found and found.of_round(1, other_side=True))
 
 

@@ -25,7 +25,7 @@ from pytest_kafkaperf.runner.warmup import IDLE_SLICES
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.problems import problem_told
 from tests.support.rounds import time_budget_of
-from tests.support.scripted_sides import ROUNDS, Late, Scripted, runner_of
+from tests.support.scripted_sides import ROUNDS, TOO_SLOW, Late, Scripted, Timed, runner_of
 
 
 def test_each_side_is_the_first_in_every_other_trial_and_rounds_go_forth_and_back() -> None:
@@ -128,6 +128,52 @@ def test_a_round_that_lost_records_is_not_repeated() -> None:
     assert (log.count("A"), len(found.problems)) == (ROUNDS, 1)
 
 
+def test_losses_that_a_test_allows_neither_keep_a_late_round_nor_spoil_the_baseline() -> None:
+    """An application that filters its input loses records in each round, on both sides."""
+    log: list[str] = []
+    ours, theirs = Late("A", log), Late("B", log)
+    for side in (ours, theirs):
+        side.late_rounds, side.late_rounds_show = [1], {"lost": 3.0, "app.output_ratio": 0.9}
+    runner = runner_of(ours, theirs)
+    runner.faults = lambda _: ()
+    found = runner.measure(time_budget_of(ROUNDS))
+    assert (log.count("A"), found.problems, found.is_faulty) == (ROUNDS + 1, (), False)
+    assert found.rounds[0].metrics["lost"] == 3
+
+
+def test_a_late_round_is_repeated_even_if_it_is_the_last_one_for_which_there_is_time() -> None:
+    """A repetition is not a further round."""
+    log: list[str] = []
+
+    class LateInTheEnd(Timed):
+        def measure(self, workers: Workers) -> Round:
+            one = super().measure(workers)
+            if log.count("A") == 3:
+                one = self.rounds[-1] = dataclasses.replace(one, problems=(TOO_SLOW,))
+            return one
+
+    side = LateInTheEnd("A", log)
+    budget = time_budget_of(ROUNDS, left_s=21, clock=lambda: side.now_s)
+    found = runner_of(side).measure(budget)
+    assert (len(found.rounds), log.count("A"), found.problems) == (3, 4, ())
+
+
+def test_a_side_that_cannot_start_is_not_blamed_on_the_other_one() -> None:
+    """The brokers under test may have crashed, and a fresh trial would restart them."""
+
+    class Refused(Scripted):
+        @contextlib.contextmanager
+        def started(self, *, label: str, sides: int) -> Iterator[None]:
+            with super().started(label=label, sides=sides):
+                self.failure = ClusterError("broker 1 has ended")
+            yield from ()
+            raise self.failure
+
+    for sides, own in ((Refused("A", []), Scripted("B", [])), True), ((Scripted("A", []), Refused("B", [])), False):
+        found = runner_of(*sides).measure(time_budget_of(ROUNDS))
+        assert (found.rounds, found.own_failed, found.other_failed is None) == ((), own, own)
+
+
 def test_what_the_log_shows_about_a_repeated_round_counts() -> None:
     """A generator that is too slow does not write a record twice; an error may be due to it."""
     side = Late("A", [])
@@ -155,7 +201,7 @@ def test_lost_records_count_even_if_the_cluster_is_lost_later(loses: float) -> N
     ours.loses, theirs.fails_in = loses, 1
     runner = runner_of(ours, theirs)
     found = runner.measure(time_budget_of(ROUNDS))
-    assert found.lost_records is bool(loses)
+    assert found.is_faulty is bool(loses)
     assert len(found.rounds) == bool(loses)
     assert str(found.problems[-1]) == "broker 1 has ended"
 
@@ -193,7 +239,7 @@ def test_rounds_of_the_trial_before_do_not_count() -> None:
     side = Gone("A", [], cold=True)
     side.loses, side.meets = 2.0, threading.Barrier(1)
     runner = runner_of(side)
-    assert runner.measure(time_budget_of(ROUNDS)).lost_records
+    assert runner.measure(time_budget_of(ROUNDS)).is_faulty
     assert runner.measure_fresh(time_budget_of(ROUNDS), " 2").rounds == ()
 
 
@@ -235,7 +281,7 @@ def test_records_that_a_warm_up_lost_are_lost_records_of_the_trial() -> None:
     found = runner_of(ours, theirs).measure(time_budget_of(ROUNDS))
     assert [one.metrics.get("lost", 0) for one in found.rounds] == [2 * IDLE_SLICES, 0, 0, 0]
     assert [problem.kind for problem in found.problems] == [ProblemKind.RECORDS_LOST]
-    assert (found.lost_records, found.other_failed) == (True, None)
+    assert (found.is_faulty, found.other_failed) == (True, None)
     assert found.other_side is not None
     assert [one.problems for one in found.other_side] == [()] * ROUNDS
 
@@ -245,7 +291,7 @@ def test_records_that_the_other_side_lost_in_its_warm_up_are_no_loss_of_the_test
     ours, theirs = Scripted("A", [], cold=True), Scripted("B", [], cold=True)
     theirs.loses = 2.0
     found = runner_of(ours, theirs).measure(time_budget_of(ROUNDS))
-    assert found.lost_records is False
+    assert found.is_faulty is False
     assert found.other_failed is not None
     assert found.other_failed.kind is ProblemKind.RECORDS_LOST
 
