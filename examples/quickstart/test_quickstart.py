@@ -11,7 +11,7 @@ pytestmark = kafka_scenario(record_size="1 KiB", duration="2 s", warmup="500 ms"
 @kafka_scenario(rate="5k records/s", acks="all")
 @kafka_threshold("produce.latency.p99 <= 250 ms", "errors == 0", "lost == 0")
 def test_producer_sla(kafka_perf):
-    """A service writes 5,000 orders per second, and requires acknowledgments within a quarter of a second."""
+    """A service writes 5,000 orders per second, and requires acknowledgements within a quarter of a second."""
     kafka_perf()
 
 
