@@ -351,7 +351,11 @@ def test_a_slowdown_that_persisted_is_not_called_cleared() -> None:
     )
     values = {"metric": check.metric, "change": RelativeChange(-0.3), "where": "with unchanged brokers"}
     slower = dataclasses.replace(over, warnings=(Notice(Remark.MACHINE_SLOWER, values),))
+    undecided = dataclasses.replace(over, checks=(dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE),))
+    confirmed = dataclasses.replace(over, checks=(dataclasses.replace(check, outcome=Verdict.REGRESSED),))
     assert how_of(over) == "re-tested in 2 fresh trials: cleared"
+    assert how_of(undecided) == "re-tested in 2 fresh trials: undecided"
+    assert how_of(confirmed) == "confirmed in 2 fresh trials"
     assert how_of(slower) == "re-tested in 2 fresh trials: the machine is slower"
 
 
