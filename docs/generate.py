@@ -102,7 +102,7 @@ CONDITIONS = {
     "unsent": "with a `rate`",
     "lost": "unless `acks=0`",
     "duplicated": "unless `acks=0`",
-    "reordered": "unless `acks=0`",
+    "reordered": "unless `acks=0`, without an `output_topic`",
     "rebalance": "with `consumers`",
     "catchup": "with `consumers` and a `backlog`",
     "app.start": "with a `watch_group`, in rounds that start its application",

@@ -78,7 +78,7 @@ def running(folder: Path) -> Iterator[str]:
     """Start a registry that keeps its schemas in memory, and yield the URL of its API.
 
     Args:
-        folder: an empty folder for the registry's files, which is deleted afterwards.
+        folder: an empty folder for the registry's files, which is deleted afterward.
 
     Raises:
         UnavailableError: the archive cannot be downloaded.

@@ -83,7 +83,7 @@ class Recipe(MarkerFields):
     topics: Annotated[Mapping[Topic, Annotated[Count, Field(ge=1)]], BeforeValidator(_topics)] = Field(
         default_factory=dict
     )
-    """Topics to create if they do not exist and to delete afterwards; in a list of names, each topic gets 6 partitions.
+    """Topics to create if they do not exist and to delete afterward; in a list of names, each topic gets 6 partitions.
     On brokers that the plugin starts, you can omit the scenario's `topic`."""
     env: Config = Field(default_factory=dict)
     """Additional environment variables; `{bootstrap_servers}`, `{side}` and `{instance}` are replaced."""

@@ -3,7 +3,7 @@
 - errors: user-facing exceptions, and `warn`
 - text: safe parsing and display of untrusted text
 - units: parsing and formatting of quantities
-- metrics: the metric catalogue
+- metrics: the metric catalog
 - problems: reasons for INVALID rounds, with their messages
 - notices: warnings, notes and events, with their messages
 - spans: where a test's time goes

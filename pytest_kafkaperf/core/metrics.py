@@ -1,4 +1,4 @@
-"""The metric catalogue: name, base unit and direction of every metric that tests and reports use."""
+"""The metric catalog: name, base unit and direction of every metric that tests and reports use."""
 
 from __future__ import annotations
 
@@ -332,7 +332,7 @@ def metric(name: str, better: Better = "lower") -> Metric:
     A custom metric that has not been recorded yet gets the direction `better` and no unit.
 
     Raises:
-        ScenarioError: the catalogue has no metric with this name; the message suggests similar names.
+        ScenarioError: the catalog has no metric with this name; the message suggests similar names.
 
     """
     found = CATALOGUE.get(name)
@@ -345,7 +345,7 @@ def metric(name: str, better: Better = "lower") -> Metric:
 
 
 def declare(name: str, *, unit: str, better: Better) -> None:
-    """Add a custom metric to the catalogue. The metric is never removed, because reports look it up by name.
+    """Add a custom metric to the catalog. The metric is never removed, because reports look it up by name.
 
     Raises:
         ScenarioError: the name or the direction is invalid, or another test uses a different unit or direction.

@@ -116,8 +116,9 @@ class Remark(Enum):
     LAG_GROWS = (
         NoticeKind.LAG_GROWS,
         (
-            "the application did not keep up: at the end of a round, records waited {wait}, and the wait was growing, "
-            "so longer rounds would be slower; use a longer duration, or add a threshold on {metric}"
+            "the application did not keep up: at the end of a round, records waited {wait}, and this time was still "
+            "growing, so latency would be higher in longer rounds; use a longer duration, or add a threshold on "
+            "{metric}"
         ),
     )
     OUTPUT_REPEATED = NoticeKind.OUTPUT_REPEATED, "{records} arrived in {output_topic!r} more than once"
@@ -254,13 +255,13 @@ class Remark(Enum):
     TEST_REPEATED = NoticeKind.REPEATED, "this test was repeated; its earlier verdict was {verdict}"
     REPEAT_UNDECIDED = (
         NoticeKind.REPEATED,
-        "this test was repeated, but its last run is INCONCLUSIVE, so the run before it counts",
+        "this test was repeated, but the repetition was INCONCLUSIVE, so the previous result counts",
     )
     SHORTENED = NoticeKind.ROUNDS, "side by side: {lengths}"
     ROUNDS_CUT = NoticeKind.ROUNDS, "the time budget allowed only {ran} of {rounds}"
     ROUNDS_ENOUGH = (
         NoticeKind.ROUNDS,
-        "{ran} of {declared} rounds were enough, because most rounds already meet every threshold",
+        "stopped after {ran} of {declared} rounds, because the remaining rounds could not change the result",
     )
     COMPARISON_TOOK = NoticeKind.TIME, "compared with the live baseline in {trials}, which took {took}"
     TRIAL_BROKEN_OFF = (

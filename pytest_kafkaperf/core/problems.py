@@ -76,7 +76,6 @@ MADE_BY_SLOW_BROKERS = frozenset(
 
 
 _TOO_SLOW_ADVICE = "use more producers, larger records or a lower rate, or give the machine more cores"
-_BELOW = "threshold {expression!r}: the threshold is {limit}, but the "
 _NOT_IN_LOG = "records lost: {lost:.0f} acknowledged records are missing from the log"
 _UNMATCHED = "no input record has the same identity ({identify}) as what arrived in {output_topic!r}"
 _CHECK_IDENTIFY = "check that the application keeps the identity, and that identify specifies where to find it"
@@ -139,7 +138,7 @@ class Cause(Enum):
     )
     LOAD_NOT_REACHED = (
         ProblemKind.LOAD_NOT_REACHED,
-        "load not reached: {missing} of {records} records were not sent within {timeout_s} s",
+        "load not reached: only {sent} of {records} records were sent within {timeout_s} s",
         "use fewer records, or set a duration instead",
     )
     NOTHING_ACKNOWLEDGED = (
@@ -235,18 +234,21 @@ class Cause(Enum):
     )
     LOWER_BOUND = (
         ProblemKind.LOWER_BOUND,
-        "{expression}: {metric} is a lower bound here, so the true value may {may} the threshold",
-        "see the warnings",
+        "{expression}: only a lower bound of {metric} is known, so the true value may {may} the threshold",
+        "the warnings explain why",
     )
     VALUE_MISSING = (ProblemKind.VALUE_MISSING, "threshold {expression!r} cannot be judged: {reason}")
     COMMIT_INTERVAL = (
         ProblemKind.COMMIT_INTERVAL,
-        f"{_BELOW}group commits every {{interval}}, so shorter times are unknown",
+        "threshold {expression!r} cannot be judged, because the group commits only every {interval}",
         "raise the threshold, or have the application commit more often (offsets are read every 100 ms)",
     )
     CLOCK_UNCERTAIN = (
         ProblemKind.CLOCK_UNCERTAIN,
-        f"{_BELOW}clock offset between the sending and receiving machines is known only to ±{{uncertainty}}",
+        (
+            "threshold {expression!r} cannot be judged, because the clock offset between the sending and receiving "
+            "machines is known only to ±{uncertainty}"
+        ),
         (
             "raise the threshold, move the machines and the Dask scheduler into one network, or send and receive on "
             "the same machine"

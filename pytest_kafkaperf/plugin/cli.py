@@ -158,18 +158,18 @@ def make_parser() -> argparse.ArgumentParser:
         "diff",
         help="compare two JSON reports",
         description=(
-            "Judge the tests in HEAD with BASE as their baseline. The thresholds are HEAD's thresholds that refer to "
-            "a baseline; a test without any may be worse by the tolerance in throughput and latency. Exit status 0: "
-            "no test in HEAD is worse, even if some are INCONCLUSIVE or exist only in HEAD. 10: the same, but every "
-            "test is INCONCLUSIVE. 1: a test in HEAD is REGRESSED against BASE, VIOLATED or INVALID, or its own code "
-            "or a fixture failed, or a test in BASE has no measurement in HEAD. 2: the reports have no test in "
-            "common, or an argument or a file is invalid."
+            "Judge the tests in HEAD with BASE as their baseline. Tests are judged by their relative thresholds in "
+            "HEAD. A test without relative thresholds regresses if its throughput or latency is worse by more than "
+            "--tolerance. Exit status 0: no test in HEAD is worse, even if some are INCONCLUSIVE or exist only in "
+            "HEAD. 10: the same, but every test is INCONCLUSIVE. 1: a test in HEAD is REGRESSED against BASE, VIOLATED "
+            "or INVALID, or its own code or a fixture failed, or a test in BASE has no measurement in HEAD. 2: the "
+            "reports have no test in common, or an argument or a file is invalid."
         ),
     )
     command.add_argument("base", type=Path, metavar="BASE", help="JSON report to compare with (--kafka-report=json)")
     command.add_argument("head", type=Path, metavar="HEAD", help="JSON report to judge")
     command.add_argument(
-        "--tolerance", default="10%", help="allowed regression of tests without thresholds; default: 10%%"
+        "--tolerance", default="10%", help="tolerance for tests without relative thresholds; default: 10%%"
     )
     command.set_defaults(run=_compare)
 

@@ -196,12 +196,12 @@ def explain_range(checks: Sequence[Check]) -> list[str]:
     side_by_side = {bool(check.trials) for check in checks if check.interval is not None and check.is_relative}
     if not side_by_side:
         return []
-    text = "range: where the true change lies, with 95% confidence"
+    text, stored, live = "range: where the true change lies", "with 95% confidence", "with at least 90% confidence"
     if side_by_side == {True}:
-        return [text]
+        return [f"{text}, {live}"]
     if side_by_side == {False}:
-        return [f"{text}, on other days as well"]
-    return [f"{text}; against a stored baseline, on other days as well"]
+        return [f"{text}, {stored}, on other days as well"]
+    return [f"{text}: side by side, {live}; against a stored baseline, {stored}, on other days as well"]
 
 
 def overview(run: RunResult) -> list[str]:

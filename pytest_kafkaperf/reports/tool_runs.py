@@ -3,7 +3,7 @@
 Sources: `ProducerPerformance` and `ConsumerPerformance`, Kafka 1.x to 4.3.
 
 The throughput of `kafka-producer-perf-test` is the number of acknowledged records divided by the time from before the
-first `send()` to after the last acknowledgment, and its latency is the time from `send()` to the acknowledgment. In a
+first `send()` to after the last acknowledgement, and its latency is the time from `send()` to the acknowledgement. In a
 closed loop, both match the plugin's metrics. With `--throughput`, the tool still measures latency from the send,
 whereas the plugin measures it from the time at which a record is due. The tool's bandwidth includes only record values;
 the plugin's bandwidth also includes keys.

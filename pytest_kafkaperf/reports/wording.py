@@ -151,18 +151,14 @@ def _how_re_tested(result: Result, further: int) -> str:
     if not suspected or not further or result.verdict is Verdict.INVALID:
         return ""
     is_slower = any(notice.kind is NoticeKind.BOTH_SLOWER for notice in result.warnings)
-    cleared = "machine slower" if is_slower else "cleared"
-    outcome = _RETEST_OUTCOMES.get(worst([check.outcome for check in suspected]), f"re-tested, {cleared}")
-    if suspected[0].trials:
-        return f"{outcome} side by side, {counted(further, 'trial')}"
-    return f"{outcome} in {counted(further, 'fresh trial')}"
-
-
-_RETEST_OUTCOMES = {
-    Verdict.REGRESSED: "confirmed",
-    Verdict.VIOLATED: "confirmed",
-    Verdict.INCONCLUSIVE: "re-tested, undecided",
-}
+    is_side_by_side = bool(suspected[0].trials)
+    where = "side by side in " if is_side_by_side else "in "
+    where += counted(further, "trial" if is_side_by_side else "fresh trial")
+    outcome = worst([check.outcome for check in suspected])
+    if outcome.fails:
+        return f"confirmed {where}"
+    cleared = "the machine is slower" if is_slower else "cleared"
+    return f"re-tested {where}: {'undecided' if outcome is Verdict.INCONCLUSIVE else cleared}"
 
 
 def tolerated(results: Sequence[Result], endings: Mapping[str, Ending]) -> list[str]:

@@ -45,7 +45,7 @@ def measure(
     Args:
         scenario: the scenario, or its fields as in the `kafka_scenario` marker.
         cluster: a value of `--kafka-cluster`, or anything that a `kafka_cluster` fixture may return. Brokers that are
-            started here are warmed up before the rounds and stopped afterwards.
+            started here are warmed up before the rounds and stopped afterward.
         workers: a value of `--kafka-workers`; None to choose the number of worker processes with a short probe load.
         allow_unlimited: allow unlimited load on an external cluster.
         max_rate: a value of `kafka_max_rate`, the maximum rate on an external cluster; None for its default.

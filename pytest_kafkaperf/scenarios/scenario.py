@@ -232,7 +232,7 @@ class Scenario(MarkerFields):
             )
 
     def metrics(self) -> tuple[str, ...]:
-        """Return the names of the metrics that this scenario's load measures, in the catalogue's order."""
+        """Return the names of the metrics that this scenario's load measures, in the catalog's order."""
         if not self.producers:
             return READING_METRICS
         measured = {

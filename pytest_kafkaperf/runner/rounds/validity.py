@@ -172,7 +172,8 @@ def _producing_problems(load: LoadReport, scenario: Scenario) -> list[Problem]:
         return [Problem(Cause.NOTHING_ACKNOWLEDGED, {"failures": _shown(_failures(produced))})]
     missing = sum(part.missing for part in produced)
     if scenario.rate is None:
-        values = {"missing": missing, "records": scenario.records, "timeout_s": RECORDS_TIMEOUT_S}
+        sent = sum(part.sent for part in produced)
+        values = {"sent": sent, "missing": missing, "records": scenario.records, "timeout_s": RECORDS_TIMEOUT_S}
         return [Problem(Cause.LOAD_NOT_REACHED, values)] if missing else []
     problem = _slow_generator(load, scenario, peak_rate(scenario.rate))
     return [] if problem is None else [problem]

@@ -44,8 +44,8 @@ def test_a_search_gates_and_is_shown(project: Project, on_broker: str) -> None:
     (problem,) = out_of_reach["problems"]
     assert (problem["kind"], problem["values"]["metric"]) == ("lower_bound", "capacity")
     assert problem["text"] == (
-        "capacity >= 1M records/s: capacity is a lower bound here, so the true value may meet the threshold; "
-        "see the warnings"
+        "capacity >= 1M records/s: only a lower bound of capacity is known, so the true value may meet the threshold; "
+        "the warnings explain why"
     )
     assert "even the highest rate met the thresholds; pass a higher high= to kafka_perf.capacity()" in run.out
     assert "step 2, 400 records/s" in run.out

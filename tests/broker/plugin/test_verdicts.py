@@ -140,7 +140,7 @@ def test_a_test_that_is_far_from_its_threshold_runs_three_of_five_rounds(project
     run = project.run_steadily(on_broker)
     (test,) = run.report["tests"]
     assert (test["verdict"], len(test["trials"][0]["rounds"])) == ("PASSED", 3), run.out
-    assert "3 of 5 rounds were enough, because most rounds already meet every threshold" in run.out
+    assert "stopped after 3 of 5 rounds, because the remaining rounds could not change the result" in run.out
     assert "kafkaperf: 1 perf test, about 20 s\n" in run.out
 
 

@@ -39,7 +39,7 @@ def test_a_slower_machine_passes_and_a_slower_broker_fails(project: Project) -> 
     project.test(guard(FLUSHES))
     slower = project.run_steadily(timeout_s=TRIALS_S)
     assert (slower.status, slower.verdicts) == (pytest.ExitCode.TESTS_FAILED, {"test_guard": "REGRESSED"}), slower.out
-    assert "confirmed side by side, " in slower.out
+    assert "confirmed side by side in " in slower.out
     assert "broker setting log.flush.interval.messages (default) → 1" in slower.out
 
 

@@ -66,8 +66,9 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     ),
     Remark.LAG_GROWS: (
         {"wait": Quantity(0.25, Unit.SECONDS), "metric": "consume.throughput"},
-        "the application did not keep up: at the end of a round, records waited 250 ms, and the wait was growing, so "
-        "longer rounds would be slower; use a longer duration, or add a threshold on consume.throughput",
+        "the application did not keep up: at the end of a round, records waited 250 ms, and this time was still "
+        "growing, so latency would be higher in longer rounds; use a longer duration, or add a threshold on "
+        "consume.throughput",
     ),
     Remark.OUTPUT_REPEATED: (MISSING, "5 records arrived in 'bills' more than once"),
     Remark.NEVER_SENT: (
@@ -218,12 +219,12 @@ TEXTS: dict[Remark, tuple[dict[str, object], str]] = {
     Remark.TEST_REPEATED: ({"verdict": "PASSED"}, "this test was repeated; its earlier verdict was PASSED"),
     Remark.REPEAT_UNDECIDED: (
         {},
-        "this test was repeated, but its last run is INCONCLUSIVE, so the run before it counts",
+        "this test was repeated, but the repetition was INCONCLUSIVE, so the previous result counts",
     ),
     Remark.ROUNDS_CUT: ({"ran": 4, "rounds": Count(5, "round")}, "the time budget allowed only 4 of 5 rounds"),
     Remark.ROUNDS_ENOUGH: (
         {"ran": 3, "declared": 4},
-        "3 of 4 rounds were enough, because most rounds already meet every threshold",
+        "stopped after 3 of 4 rounds, because the remaining rounds could not change the result",
     ),
     Remark.COMPARISON_TOOK: (
         {"trials": Count(5, "trial"), "took": Quantity(134, Unit.SECONDS)},

@@ -13,7 +13,7 @@ TOO_SLOW = "use more producers, larger records or a lower rate, or give the mach
 COLD: dict[str, object] = {"names": "broker 1", "cold": 2, "rounds": Count(5, "round"), "most": 0.42}
 STILL_COLD = "broker 1 still compiled code in 2 of 5 rounds, using up to 42% of a core, and may be faster when warm"
 LIMIT: dict[str, object] = {"expression": "app.delay.p99 <= 1 ms", "limit": Quantity(0.001, Unit.SECONDS)}
-BELOW = "threshold 'app.delay.p99 <= 1 ms': the threshold is 1 ms, but the "
+UNJUDGED = "threshold 'app.delay.p99 <= 1 ms' cannot be judged, because the "
 RATE = Quantity(1000, Unit.RECORD_RATE)
 
 TEXTS: dict[Cause, tuple[dict[str, object], str]] = {
@@ -32,8 +32,8 @@ TEXTS: dict[Cause, tuple[dict[str, object], str]] = {
         "generator too slow (at the lowest rate, 1k records/s, so the capacity is unknown)",
     ),
     Cause.LOAD_NOT_REACHED: (
-        {"missing": 5, "records": 9, "timeout_s": 3600},
-        "load not reached: 5 of 9 records were not sent within 3600 s; use fewer records, or set a duration instead",
+        {"sent": 4, "missing": 5, "records": 9, "timeout_s": 3600},
+        "load not reached: only 4 of 9 records were sent within 3600 s; use fewer records, or set a duration instead",
     ),
     Cause.NOTHING_ACKNOWLEDGED: (
         {"failures": ": TimeoutError (9 records)"},
@@ -140,7 +140,8 @@ TEXTS: dict[Cause, tuple[dict[str, object], str]] = {
     ),
     Cause.LOWER_BOUND: (
         {"expression": "recovery <= 5 s", "metric": "recovery", "may": "exceed"},
-        "recovery <= 5 s: recovery is a lower bound here, so the true value may exceed the threshold; see the warnings",
+        "recovery <= 5 s: only a lower bound of recovery is known, so the true value may exceed the threshold; the "
+        "warnings explain why",
     ),
     Cause.VALUE_MISSING: (
         {"expression": "lag.max < 9", "reason": "lag.max was not measured"},
@@ -148,12 +149,12 @@ TEXTS: dict[Cause, tuple[dict[str, object], str]] = {
     ),
     Cause.COMMIT_INTERVAL: (
         {**LIMIT, "interval": Quantity(5, Unit.SECONDS)},
-        f"{BELOW}group commits every 5 s, so shorter times are unknown; raise the threshold, or have the application "
-        "commit more often (offsets are read every 100 ms)",
+        f"{UNJUDGED}group commits only every 5 s; raise the threshold, or have the application commit more often "
+        "(offsets are read every 100 ms)",
     ),
     Cause.CLOCK_UNCERTAIN: (
         {**LIMIT, "uncertainty": Quantity(0.00123, Unit.SECONDS, 2)},
-        f"{BELOW}clock offset between the sending and receiving machines is known only to ±1.2 ms; raise the "
+        f"{UNJUDGED}clock offset between the sending and receiving machines is known only to ±1.2 ms; raise the "
         "threshold, move the machines and the Dask scheduler into one network, or send and receive on the same machine",
     ),
     Cause.CLOCKS_DIFFER: (

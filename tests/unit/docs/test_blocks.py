@@ -34,7 +34,7 @@ OTHERS = (
         "python",
         "python3",
     ),
-    *("cat", "cd", "cp", "dask", "mkdir", "sed"),
+    *(".", "cat", "cd", "cp", "dask", "mkdir", "sed"),
 )
 """Programs that are not ours: that their words are right, nobody checks."""
 REPOSITORY = (

@@ -318,17 +318,19 @@ def test_an_accepted_or_expected_failure_keeps_its_lines() -> None:
 
 
 def test_the_range_is_explained_once() -> None:
-    """Against a stored baseline, it also has the noise of days."""
+    """Against a stored baseline, it also has the noise of days; side by side, each end may miss in 5% of tests."""
 
     def explained(*results: Result) -> list[str]:
         lines = summary_lines(run_of(results), Paper(width=200), verbose=False, failures=True)
         return [line for line in lines if line.startswith("range: ")]
 
     live, stored = side_by_side(), one_of_each()[0]
-    text = "range: where the true change lies, with 95% confidence"
-    assert explained(live, live) == [text]
-    assert explained(stored) == [f"{text}, on other days as well"]
-    assert explained(live, stored) == [f"{text}; against a stored baseline, on other days as well"]
+    assert explained(live, live) == ["range: where the true change lies, with at least 90% confidence"]
+    assert explained(stored) == ["range: where the true change lies, with 95% confidence, on other days as well"]
+    assert explained(live, stored) == [
+        "range: where the true change lies: side by side, with at least 90% confidence; against a stored baseline, with "
+        "95% confidence, on other days as well"
+    ]
     assert explained(one_of_each()[2]) == []
 
 
@@ -349,8 +351,12 @@ def test_a_slowdown_that_persisted_is_not_called_cleared() -> None:
     )
     values = {"metric": check.metric, "change": RelativeChange(-0.3), "where": "with unchanged brokers"}
     slower = dataclasses.replace(over, warnings=(Notice(Remark.MACHINE_SLOWER, values),))
-    assert how_of(over) == "re-tested, cleared in 2 fresh trials"
-    assert how_of(slower) == "re-tested, machine slower in 2 fresh trials"
+    undecided = dataclasses.replace(over, checks=(dataclasses.replace(check, outcome=Verdict.INCONCLUSIVE),))
+    confirmed = dataclasses.replace(over, checks=(dataclasses.replace(check, outcome=Verdict.REGRESSED),))
+    assert how_of(over) == "re-tested in 2 fresh trials: cleared"
+    assert how_of(undecided) == "re-tested in 2 fresh trials: undecided"
+    assert how_of(confirmed) == "confirmed in 2 fresh trials"
+    assert how_of(slower) == "re-tested in 2 fresh trials: the machine is slower"
 
 
 def test_the_line_above_the_table_breaks_between_its_parts() -> None:

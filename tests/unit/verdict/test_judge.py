@@ -664,8 +664,8 @@ def test_a_lower_bound_keeps_a_limit_and_breaks_none(value: float, verdict: Verd
     )
     assert judgement.verdict is verdict
     told = (
-        "capacity >= 50k records/s: capacity is a lower bound here, so the true value may meet the threshold; "
-        "see the warnings"
+        "capacity >= 50k records/s: only a lower bound of capacity is known, so the true value may meet the threshold; "
+        "the warnings explain why"
     )
     found = [(each.kind, each.text) for each in judgement.problems]
     assert found == ([(ProblemKind.LOWER_BOUND, told)] if verdict is Verdict.INVALID else [])
@@ -692,9 +692,12 @@ def test_a_lower_bound_breaks_an_upper_limit_and_keeps_none(value: float, verdic
         bounds=["app.drain"],
     )
     assert judgement.verdict is verdict
-    told = "app.drain <= 1 min: app.drain is a lower bound here, so the true value may exceed the threshold; "
+    told = (
+        "app.drain <= 1 min: only a lower bound of app.drain is known, so the true value may exceed the threshold; "
+        "the warnings explain why"
+    )
     found = [(each.kind, each.text) for each in judgement.problems]
-    assert found == ([(ProblemKind.LOWER_BOUND, f"{told}see the warnings")] if verdict is Verdict.INVALID else [])
+    assert found == ([(ProblemKind.LOWER_BOUND, told)] if verdict is Verdict.INVALID else [])
 
 
 @pytest.mark.parametrize(

@@ -540,7 +540,7 @@ def test_a_closed_loop_that_ran_out_of_time_is_invalid() -> None:
     assert done.problems == (
         problem_told(
             ProblemKind.LOAD_NOT_REACHED,
-            "load not reached: 400 of 1000 records were not sent within 3600 s; use fewer records, or set a duration "
+            "load not reached: only 600 of 1000 records were sent within 3600 s; use fewer records, or set a duration "
             "instead",
         ),
     )

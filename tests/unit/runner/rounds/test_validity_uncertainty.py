@@ -71,8 +71,8 @@ def test_the_reason_names_limit_and_clocks_and_what_to_do() -> None:
     assert resolution_problems([threshold], [0.0003], of(0.0004)) == [
         problem_told(
             ProblemKind.CLOCK_UNCERTAIN,
-            "threshold 'e2e.latency.p99 <= 0.3 ms': the threshold is 300 µs, but the clock offset between the sending "
-            "and receiving machines is known only to ±400 µs; raise the threshold, move the machines and the Dask "
+            "threshold 'e2e.latency.p99 <= 0.3 ms' cannot be judged, because the clock offset between the sending and "
+            "receiving machines is known only to ±400 µs; raise the threshold, move the machines and the Dask "
             "scheduler into one network, or send and receive on the same machine",
         )
     ]
@@ -104,8 +104,8 @@ def test_a_limit_finer_than_the_commit_interval_cannot_be_judged(expression: str
     value = limit_value(threshold.limit, None)
     problem = problem_told(
         ProblemKind.COMMIT_INTERVAL,
-        f"threshold {expression!r}: the threshold is 300 ms, but the group commits every 1 s, so shorter times are "
-        "unknown; raise the threshold, or have the application commit more often (offsets are read every 100 ms)",
+        f"threshold {expression!r} cannot be judged, because the group commits only every 1 s; raise the threshold, or "
+        "have the application commit more often (offsets are read every 100 ms)",
     )
     assert resolution_problems([threshold], [value], [Round(metrics={}, commit_interval_s=1.0)]) == [problem] * is_open
     assert resolution_problems([threshold], [value], of(None)) == []
