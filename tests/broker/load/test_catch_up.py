@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from typing import TYPE_CHECKING, Any
@@ -13,11 +14,13 @@ from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.metrics import LOAD_METRICS
 from pytest_kafkaperf.load.controller import Progress
 from pytest_kafkaperf.scenarios.scenario import Scenario
+from tests.support.generated import order
 from tests.support.quotas import quota
 from tests.support.rounds import run_scenario
 
 if TYPE_CHECKING:
     from tests.support.rounds import Load
+    from tests.support.topic_log import Log
 
 BACKLOG = 20_000
 
@@ -48,6 +51,13 @@ def test_consumers_catch_up_with_a_backlog_under_load(broker: Cluster, load: Loa
     longest_s = 3 + ran.metrics["produce.latency.max"]
     assert 0.99 * 6000 / longest_s <= ran.metrics["produce.throughput"] <= 1.01 * 2000
     assert ran.round.series["consume"]["first_s"] >= -1
+
+
+def test_a_backlog_has_other_records_than_the_load(broker: Cluster, load: Load, log: Log) -> None:
+    """An application that ignores orders which it has already seen must read all of them."""
+    ran = load(broker, consumers=1, backlog=200, rate=200, duration="1 s", warmup=0, payload=order)
+    orders = {json.loads(record.value)["id"] for record in log.records}
+    assert (ran.faults, len(orders)) == ([], 200 + 200)
 
 
 def test_a_backlog_that_cannot_be_written_is_told(own_broker: Cluster) -> None:
