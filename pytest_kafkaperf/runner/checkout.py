@@ -41,8 +41,8 @@ _TARGETS = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "CHANGE_TA
 """Environment variables in which GitHub, GitLab and Jenkins pass the name of a pull request's base branch."""
 _BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 _PATHS = "kafkaperf_revision.pth"
-_PAYLOAD = re.compile(r"""["']file(?::|["']\s*:\s*["'])([^"'\n]+)["']""")
-"""Matches `"file:NAME"`, or a mapping with `file`."""
+_PAYLOAD = re.compile(r"""["'](?:template:|file(?::|["']\s*:\s*["']))([^"'\n]+)["']""")
+"""Matches `"file:NAME"`, `"template:NAME"`, or a mapping with `file`."""
 _OWN_NAME = "pytest-kafkaperf"
 
 
@@ -198,7 +198,7 @@ def _subjects(top: Path, commit: str) -> tuple[str, ...]:
 
 
 def _payloads(file: str, root: Path) -> list[str]:
-    """Return the sample files that a test file refers to; both sides must receive the same load."""
+    """Return the sample and template files that a test file refers to; both sides must receive the same load."""
     found = _PAYLOAD.findall((root / file).read_text(encoding="utf-8", errors="replace"))
     names = [os.path.normpath(Path(file).parent / name) for name in found]
     return [name for name in names if not name.startswith(("/", "..")) and (root / name).is_file()]

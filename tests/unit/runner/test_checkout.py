@@ -112,15 +112,17 @@ def test_a_test_that_is_new_is_given_to_the_commit_only_on_demand(root: Path) ->
 def test_the_payload_of_a_test_goes_with_it(root: Path) -> None:
     """The load is the same on both sides, also if the commit is older than its data."""
     (root / TEST).write_text(
-        "kafka_scenario(payload='file:data/a.jsonl')\npayload={'file': 'b.jsonl'}", encoding="utf-8"
+        "kafka_scenario(payload='file:data/a.jsonl')\npayload={'file': 'b.jsonl'}\npayload='template:c.json'",
+        encoding="utf-8",
     )
     folder = (root / TEST).parent
     (folder / "data").mkdir()
-    for name in ("data/a.jsonl", "b.jsonl"):
+    names = ("data/a.jsonl", "b.jsonl", "c.json")
+    for name in names:
         (folder / name).write_text("{}\n", encoding="utf-8")
     with checked_out(revision("git:main", root), root, files=[TEST], setup=None) as checkout:
         there = (checkout.root / TEST).parent
-        assert [(there / name).read_text(encoding="utf-8") for name in ("data/a.jsonl", "b.jsonl")] == ["{}\n"] * 2
+        assert [(there / name).read_text(encoding="utf-8") for name in names] == ["{}\n"] * 3
 
 
 def test_a_setup_runs_once_in_an_environment_of_its_own(root: Path) -> None:
