@@ -83,7 +83,8 @@ def find_commit(
             try:
                 with checkout(commit) as head:
                     environment = without_origin(os.environ, top, top_folder(head.root))
-                    arguments = [nodeid, *options, f"--kafka-report=json:{report}"]  # the last --kafka-report counts
+                    # The user's `addopts` may select other tests. Of several --kafka-report, the last one counts.
+                    arguments = [nodeid, "-m", "", "-k", "", *options, f"--kafka-report=json:{report}"]
                     answer, why = _compared(head, good, arguments, report, environment)
             except UsageError as error:  # the error comes from the commit's checkout or setup
                 answer = "skip"

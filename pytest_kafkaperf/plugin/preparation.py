@@ -39,6 +39,7 @@ def settings_of(config: pytest.Config) -> Settings:
                 written,
                 invocation_folder=config.invocation_params.dir,
                 root=config.rootpath,
+                addopts=config.getini("addopts"),
                 is_other_side=peer is not None,
             )
         except UsageError as error:
