@@ -51,12 +51,20 @@ with open({out!r}, "w") as out:
 """
 
 
-def test_the_test_runs_even_if_the_ini_file_deselects_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise every commit would be skipped in projects that leave perf tests out of their unit tests."""
+@pytest.mark.parametrize("options", [["-p", "no:cacheprovider"], []], ids=["no cache", "no options"])
+def test_the_test_runs_even_if_the_ini_file_deselects_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    """Otherwise every commit would be skipped in projects that leave perf tests out of their unit tests.
+
+    So it does if pytest loads no plugin on its own, or not its cache, whose settings are unknown then.
+    """
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     repository, python, out = tmp_path / "repository", tmp_path / "python", tmp_path / "out.txt"
     repository.mkdir()
     git(repository, "init", "--quiet", "--initial-branch=main")
-    (repository / "pytest.ini").write_text('[pytest]\naddopts = -m "not kafka_perf" -k other\n', encoding="utf-8")
+    ini = '[pytest]\naddopts = -m "not kafka_perf" -k other --strict-config\n'
+    (repository / "pytest.ini").write_text(ini, encoding="utf-8")
     (repository / "test_perf.py").write_text("def test_it(kafka_perf): ...\n", encoding="utf-8")
     git(repository, "add", "--all")
     for message in ("Begin", "Go on"):
@@ -72,5 +80,5 @@ def test_the_test_runs_even_if_the_ini_file_deselects_it(tmp_path: Path, monkeyp
     monkeypatch.setattr(bisect_revisions, "checked_out", collecting)
     monkeypatch.chdir(repository)
     with pytest.raises(UsageError, match="the test did not run"):
-        bisect_revisions.find_commit("main~1..main", "test_perf.py::test_it", setup=None, options=[], say=print)
+        bisect_revisions.find_commit("main~1..main", "test_perf.py::test_it", setup=None, options=options, say=print)
     assert "test_perf.py::test_it\n" in out.read_text(encoding="utf-8")
