@@ -251,8 +251,10 @@ def commit_of(ref: str, root: Path, asked: str) -> str:
         UsageError: the commit does not exist.
 
     """
-    problem = f"{asked}: there is no commit {ref}; {_hint(root)}"
-    return git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", problem=problem)
+    try:
+        return git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    except UsageError:
+        raise UsageError(f"{asked}: there is no commit {ref}; {_hint(root)}") from None
 
 
 def _commit(revision: Revision, root: Path) -> str:
@@ -267,7 +269,11 @@ def _commit(revision: Revision, root: Path) -> str:
 
 
 def _hint(root: Path) -> str:
-    if git(root, "rev-parse", "--is-shallow-repository") == "true":
+    try:
+        is_shallow = git(root, "rev-parse", "--is-shallow-repository", problem=f"{root} is not in a git checkout")
+    except UsageError as error:
+        return str(error)
+    if is_shallow == "true":
         return "this clone is shallow; fetch the whole history (in GitHub's checkout action, set `fetch-depth: 0`)"
     return "give a commit, branch or tag of this repository, and run `git fetch` first"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import venv
@@ -342,6 +343,18 @@ def test_what_is_not_there_is_refused_before_anything_starts(text: str, problem:
     """Nobody has to wait for brokers first."""
     with pytest.raises(UsageError, match=problem):
         check_revision(revision(text, root.parent), root, setup=None)
+
+
+@pytest.mark.usefixtures("root")
+def test_a_folder_outside_of_git_is_an_error_of_the_option(tmp_path: Path) -> None:
+    """Git's own words show neither the option nor the folder."""
+    problem = f"{re.escape(str(tmp_path))} is not in a git checkout: fatal: not a git repository"
+    with pytest.raises(UsageError, match=f"^--kafka-compare=git:merge-base: this branch has no commit .*; {problem}"):
+        is_base(revision("git:merge-base", tmp_path), tmp_path, None)
+    with pytest.raises(UsageError, match=f"^--kafka-compare=git:main: {problem}"):
+        check_revision(revision("git:main", tmp_path), tmp_path, setup=None)
+    with pytest.raises(UsageError, match=f"^kafkaperf bisect main..: there is no commit main; {problem}"):
+        checkout.commit_of("main", tmp_path, "kafkaperf bisect main..")
 
 
 def test_a_package_from_this_folder_is_refused_before_anything_starts(
