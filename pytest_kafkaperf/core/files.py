@@ -62,33 +62,40 @@ def write_report(path: Path, text: str, *, kind: str) -> None:
         UsageError: the file cannot be written; the message contains the option, the file and the reason.
 
     """
-    if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
-        raise UsageError(f"--kafka-report={kind}:{path}: this is not a regular file; give the path of a file")
+    option = f"--kafka-report={kind}:{path}"
     try:
+        _check_report(path, option)
         content = text.encode("utf-8", "backslashreplace")  # a nodeid may contain a lone surrogate
         replace_file(Path(os.path.realpath(path)), content)
     except OSError as error:
-        reason = error.strerror or error
-        raise UsageError(f"--kafka-report={kind}:{path}: cannot write the report: {reason}") from None
+        raise UsageError(f"{option}: cannot write the report: {error.strerror or error}") from None
 
 
 def remove_report(path: Path, *, kind: str) -> None:
     """Remove an earlier run's report, if any, at the path in `--kafka-report=KIND:PATH`.
 
     Raises:
-        UsageError: the file cannot be removed; the message contains the option, the file and the reason.
+        UsageError: the file cannot be removed, or no report can be written there; the message contains the option, the
+            file and the reason.
 
     """
-    if path.is_relative_to("/dev"):
-        return
+    option = f"--kafka-report={kind}:{path}"
     try:
+        _check_report(path, option)
         if path.is_file():
             Path(os.path.realpath(path)).unlink(missing_ok=True)
     except OSError as error:
         reason = error.strerror or error
-        raise UsageError(
-            f"--kafka-report={kind}:{path}: cannot remove the report of the previous run: {reason}"
-        ) from None
+        raise UsageError(f"{option}: cannot remove the report of the previous run: {reason}") from None
+
+
+def _check_report(path: Path, option: str) -> None:
+    """Raise UsageError if there cannot be a report at this path."""
+    if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
+        raise UsageError(f"{option}: this is not a regular file; give the path of a file")
+    folder = next(each for each in Path(os.path.realpath(path)).parents if each.exists())
+    if not folder.is_dir():
+        raise UsageError(f"{option}: {folder} is not a folder; give the path of a file in a folder")
 
 
 @contextlib.contextmanager

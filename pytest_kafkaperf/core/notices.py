@@ -425,7 +425,7 @@ class EventKind(StrEnum):
     STARTED = "started"
     READY = "ready"
     READY_AGAIN = "ready again"
-    """A broker was stopped."""
+    """A broker that the test stopped has started again and is ready."""
     PAUSED = "paused"
     RESUMED = "resumed"
 

@@ -83,7 +83,10 @@ def find_commit(
             try:
                 with checkout(commit) as head:
                     environment = without_origin(os.environ, top, top_folder(head.root))
-                    arguments = [nodeid, *options, f"--kafka-report=json:{report}"]  # the last --kafka-report counts
+                    # The user's `addopts` may select other tests, and pytest may not load plugins on its own. Of
+                    # several --kafka-report, the last one counts.
+                    ours = ["-p", "kafkaperf", "-m", "", "-k", ""]
+                    arguments = [nodeid, *ours, *options, f"--kafka-report=json:{report}"]
                     answer, why = _compared(head, good, arguments, report, environment)
             except UsageError as error:  # the error comes from the commit's checkout or setup
                 answer = "skip"
@@ -154,8 +157,11 @@ def _compared(
     """Return git's term for a commit, and the reason."""
     report.unlink(missing_ok=True)
     other = f"--kafka-compare=path:{good.root},python={good.python}"
+    # Without pytest's cache plugin, the key would be unknown.
+    has_cache = not any(argument.endswith("no:cacheprovider") for argument in arguments)
+    cache = [f"-ocache_dir={report.parent}"] if has_cache else []
     with subprocess.Popen(  # noqa: S603 - runs pytest as the user would
-        [head.python, "-m", "pytest", f"--rootdir={head.root}", f"-ocache_dir={report.parent}", other, *arguments],
+        [head.python, "-m", "pytest", f"--rootdir={head.root}", *cache, other, *arguments],
         cwd=head.root,
         env={**environment, "COLUMNS": "1000"},  # pytest truncates reasons to the width
         stdin=subprocess.DEVNULL,

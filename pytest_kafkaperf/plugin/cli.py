@@ -106,8 +106,9 @@ def make_parser() -> argparse.ArgumentParser:
         help="write a first test",
         description=(
             "Write a first test that passes as it is, and pytest settings for it, into the current folder, which "
-            "should be the root folder of your repository. Existing files are not changed; if you already have a "
-            "file with pytest settings, the command prints the lines to add to it."
+            "should be the root folder of your repository. Either --service or --cluster is required. Existing files "
+            "are not changed; if you already have a file with pytest settings, the command prints the lines to add to "
+            "it."
         ),
     )
     _add_audiences(command)

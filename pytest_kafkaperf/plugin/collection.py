@@ -146,15 +146,27 @@ def _is_direct(item: pytest.Item, parameter: str) -> bool:
 def marks_of(item: pytest.Item) -> list[pytest.Mark]:
     """Return the test's markers that belong to this plugin, the closest one last.
 
-    Pytest lists a function's decorators from the bottom up, and a parameter's marks after them.
+    Pytest lists the decorators of a function or a class from the bottom up, a class's after those of its base classes,
+    and other markers, such as a parameter's, at the end.
     """
     found: list[pytest.Mark] = []
     for node in item.listchain():
         marks = [mark for mark in node.own_markers if mark.name in _MARKERS]
-        decorators = getattr(getattr(node, "function", None), "pytestmark", [])
-        stacked = sum(mark.name in _MARKERS for mark in decorators)
-        found += [*marks[:stacked][::-1], *marks[stacked:]]
+        for decorators in _decorators(node):
+            stacked = sum(mark.name in _MARKERS for mark in decorators)
+            found += marks[:stacked][::-1]
+            marks = marks[stacked:]
+        found += marks
     return found
+
+
+def _decorators(node: object) -> list[list[pytest.Mark]]:
+    """Return the `pytestmark` lists of a function, or of a class and its base classes, in pytest's order."""
+    if isinstance(node, pytest.Class):
+        given = [vars(each).get("pytestmark", []) for each in reversed(node.obj.__mro__)]
+    else:
+        given = [getattr(getattr(node, "function", None), "pytestmark", [])]
+    return [each if isinstance(each, list) else [each] for each in given]
 
 
 def _misspelt(item: pytest.Item) -> list[str]:

@@ -28,7 +28,11 @@ def _imported(module: str) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ModuleNotFoundError(f"the installation of pytest-kafkaperf is incomplete: {name} is missing", name=name)
     found = sys.modules[name] = module_from_spec(spec)
-    spec.loader.exec_module(found)
+    try:
+        spec.loader.exec_module(found)
+    except BaseException:
+        sys.modules.pop(name, None)  # as Python's importer does; otherwise, later imports would get half a module
+        raise
     setattr(plugin, module, found)
     return found
 

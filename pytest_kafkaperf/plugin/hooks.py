@@ -80,7 +80,7 @@ def pytest_report_header(config: pytest.Config) -> Generator[None, list[str | li
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Remove an earlier run's reports so they are not mistaken for this run's, even if this run is aborted."""
     config = session.config
-    if not config.option.collectonly and (config.getoption("kafka_report") or ini_value(config, "report")):
+    if not _only_shows(config) and (config.getoption("kafka_report") or ini_value(config, "report")):
         from pytest_kafkaperf.plugin.preparation import remove_old_reports  # noqa: PLC0415 - imports the load engine
 
         remove_old_reports(config)
@@ -103,13 +103,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Register the plugin that runs perf tests if there are any or if baselines must be pruned."""
     config = session.config
-    if config.option.collectonly:
+    if _only_shows(config):
         return
     runs = any(takes_perf(item) or has_thresholds(item) for item in session.items)
     if runs or config.getoption("kafka_prune_baselines"):
         from pytest_kafkaperf.plugin.preparation import prepare  # noqa: PLC0415 - imports the load engine
 
         prepare(config, runs=runs)
+
+
+def _only_shows(config: pytest.Config) -> bool:
+    """Return True if pytest shows tests, fixtures or its cache instead of running tests."""
+    names = ("collectonly", "showfixtures", "show_fixtures_per_test", "cacheshow")
+    return any(config.getoption(name, None) for name in names)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import dataclasses
 import importlib.util
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -54,6 +54,7 @@ def read_settings(
     *,
     invocation_folder: Path,
     root: Path,
+    addopts: Sequence[str] = (),
     is_other_side: bool = False,
 ) -> Settings:
     """Parse a run's options; the command line overrides the ini file, including settings for overridden values.
@@ -63,6 +64,7 @@ def read_settings(
         ini: values by the same names; an empty value counts as not set.
         invocation_folder: base folder of relative paths on the command line.
         root: base folder of relative paths in the ini file.
+        addopts: pytest's own options from the ini file.
         is_other_side: True if this process runs another revision's tests for a comparison.
 
     Raises:
@@ -96,6 +98,8 @@ def read_settings(
         command_line=given,
         ini=values.ini,
         root=root,
+        invocation_folder=invocation_folder,
+        addopts_select=any(option.startswith("-m") for option in addopts),
         cluster=cluster,
         workers=_workers(values.get("workers"), insecure=values.has("insecure-workers")),
         client_config=values.path("client-config"),

@@ -52,8 +52,10 @@ def peer_options(config: pytest.Config, settings: Settings) -> list[str]:
         options.append("--junitxml=")
     if config.option.basetemp:
         options.append(f"--basetemp={config.option.basetemp}-baseline")
+    # With PYTEST_DISABLE_PLUGIN_AUTOLOAD, pytest loads only the plugins that it is given.
+    plugins = ["-p", "kafkaperf"] if config.pluginmanager.has_plugin("kafkaperf") else []
     # The user's `addopts` may select other tests.
-    return ["-p", __name__, "-m", "", "-k", "", *options]
+    return [*plugins, "-p", __name__, "-m", "", "-k", "", *options]
 
 
 def compares_with_itself(settings: Settings) -> bool:

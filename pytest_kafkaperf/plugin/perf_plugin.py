@@ -220,7 +220,8 @@ class PerfPlugin:
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Skip a test that cannot run, and restore lasting clusters; runs after skip marks and before fixtures."""
         test = None if hasattr(item.config, "workerinput") else self._collection.tests.get(item.nodeid)
-        calibrates = self._settings.calibrate is not None and not is_disabled(item.config)
+        disabled = is_disabled(item.config)
+        calibrates = self._settings.calibrate is not None and not disabled
         if test is not None and calibrates and not count_gated(test.thresholds):
             pytest.skip(NOTHING_TO_CALIBRATE)
         if test is not None:
@@ -232,8 +233,9 @@ class PerfPlugin:
                 result = refused_for_time(test, perf, later)
             if result is not None:
                 conclude(result, perf, item)
-            with failing():
-                perf.announce(test, later)
+            if not disabled:
+                with failing():
+                    perf.announce(test, later)
         if self._perf is not None and "kafka_cluster" in getattr(item, "fixturenames", ()):
             with failing():
                 self._perf.clusters.restore()

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_kafkaperf.core.errors import UsageError
 from pytest_kafkaperf.plugin.collection import marks_of, read_perftests, warn_of_latency
-from pytest_kafkaperf.plugin.items import PEER, collection_of
+from pytest_kafkaperf.plugin.items import PEER, collection_of, takes_perf
 from pytest_kafkaperf.plugin.option_values import read_settings
 from pytest_kafkaperf.plugin.options import from_command_line, from_ini
 
@@ -39,6 +39,7 @@ def settings_of(config: pytest.Config) -> Settings:
                 written,
                 invocation_folder=config.invocation_params.dir,
                 root=config.rootpath,
+                addopts=config.getini("addopts"),
                 is_other_side=peer is not None,
             )
         except UsageError as error:
@@ -60,14 +61,18 @@ def remove_old_reports(config: pytest.Config) -> None:
 def reading_perftests(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Read the perf tests' markers before and after the other implementations of `pytest_collection_modifyitems`."""
     collection = collection_of(config)
-    items[:], collection.tests = read_perftests(items, settings_of(config))
-    read = {item: marks_of(item) for item in items if item.nodeid in collection.tests}
+    items[:], tests = read_perftests(items, settings_of(config))
+    before = {item.nodeid: item for item in items}
+    read = {nodeid: (item, marks_of(item)) for nodeid, item in before.items() if nodeid in tests}
     yield
-    # Meanwhile, the same hook in a conftest.py may have added markers.
-    changed = [item for item in items if item in read and marks_of(item) != read[item]]
-    kept, tests = read_perftests(changed, settings_of(config))
+    # Meanwhile, the same hook in a conftest.py may have added markers, or renamed, added or removed tests.
+    collection.nodeids -= {nodeid for nodeid, item in before.items() if item.nodeid != nodeid}
+    collection.nodeids |= {item.nodeid for item in before.values()}
+    changed = [item for item in items if takes_perf(item) and read.get(item.nodeid) != (item, marks_of(item))]
+    kept, changed_tests = read_perftests(changed, settings_of(config))
     items[:] = [item for item in items if item not in changed or item in kept]
-    collection.tests |= tests
+    tests |= changed_tests
+    collection.tests = {item.nodeid: tests[item.nodeid] for item in items if item.nodeid in tests}
     items[:] = warn_of_latency(items, collection.tests)
     collection.marks = {item.nodeid: marks_of(item) for item in items if item.nodeid in collection.tests}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.resources
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
@@ -134,7 +135,8 @@ def _missing(path: Path, section: str, ini: str) -> MissingSettings | None:
     known = _read(path)
     settings = [line.split(" = ") for line in ini.splitlines() if " = " in line]
     quote = '"' if path.suffix == ".toml" else ""
-    lines = tuple(f"{name} = {quote}{value}{quote}" for name, value in settings if name not in known)
+    missing = [each for each in settings if not re.search(rf"(?m)^\s*{each[0]}\s*[=:]", known)]
+    lines = tuple(f"{name} = {quote}{value}{quote}" for name, value in missing)
     return MissingSettings(file=path.name, section=section, lines=lines) if lines else None
 
 

@@ -139,7 +139,7 @@ def _failures(test: ReportedTest) -> tuple[str, ...]:
         for check in test.checks
         if check.verdict is Verdict.VIOLATED
     ]
-    if test.pytest_outcome is None:
+    if test.pytest_outcome in _UNFINISHED:
         failures.append("the test did not end in the head run")
     if test.pytest_outcome in FAILED and not test.failed_by_verdict:
         failures.append("the test failed in the head run, but not because of its verdict: see the output of that run")
@@ -147,6 +147,7 @@ def _failures(test: ReportedTest) -> tuple[str, ...]:
 
 
 _EXPECTED_TO_FAIL = "xfailed"
+_UNFINISHED = (None, "not run")
 
 
 def _compared(base: ReportedTest, head: ReportedTest, elsewhere: Obstacle | None, tolerance_ratio: float) -> Compared:
@@ -279,7 +280,7 @@ class ReportedTest(_Part):
     verdict: Verdict
     """Verdict in that run."""
     pytest_outcome: str | None
-    """Outcome in pytest; None if the test did not finish."""
+    """Outcome in pytest; None or `not run` if the test did not finish."""
     failed_by_verdict: bool
     """True if the test failed because of its verdict rather than its own code or a fixture."""
     scenario: dict[str, JsonValue]

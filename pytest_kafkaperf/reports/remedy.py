@@ -120,7 +120,7 @@ _OPTIONS = """
 
 
 def command_for(result: Result, *more: str) -> str:
-    """Return a shell command that runs a test again with its original options and `more`.
+    """Return a shell command that runs a test again in the same folder, with its original options and `more`.
 
     `auto` is replaced with the chosen provider, and potential secrets and shell commands are replaced with `LOGIN` and
     `***`.
@@ -135,7 +135,8 @@ def command_for(result: Result, *more: str) -> str:
         _, colon, version = target.partition(":")
         target = f"{result.cluster.provider}{colon}{version}"
     cluster = [f"--kafka-cluster={target}"] if target != "auto" else []
-    return shlex.join(["pytest", result.nodeid, *cluster, *given, *more])
+    selection = result.selection or (result.nodeid,)
+    return shlex.join(["pytest", *selection, *cluster, *given, *more])
 
 
 def _given(name: str, values: Sequence[str]) -> Iterator[str]:

@@ -55,6 +55,9 @@ def write_reports(run: RunResult, *, exit_status: Callable[[bool], int], variabl
                 write_report(path, text(run), kind=kind)
         except KafkaPerfError as error:
             run = dataclasses.replace(run, errors=(*run.errors, str(error)))
+        except Exception as error:  # noqa: BLE001 - for example from a parameter's `__str__`; the others are written
+            problem = f"--kafka-report={kind}: {type(error).__name__}: {error}"
+            run = dataclasses.replace(run, errors=(*run.errors, problem))
     return run
 
 

@@ -41,8 +41,8 @@ _TARGETS = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "CHANGE_TA
 """Environment variables in which GitHub, GitLab and Jenkins pass the name of a pull request's base branch."""
 _BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 _PATHS = "kafkaperf_revision.pth"
-_PAYLOAD = re.compile(r"""["']file(?::|["']\s*:\s*["'])([^"'\n]+)["']""")
-"""Matches `"file:NAME"`, or a mapping with `file`."""
+_PAYLOAD = re.compile(r"""["'](?:template:|file(?::|["']\s*:\s*["']))([^"'\n]+)["']""")
+"""Matches `"file:NAME"`, `"template:NAME"`, or a mapping with `file`."""
 _OWN_NAME = "pytest-kafkaperf"
 
 
@@ -198,7 +198,7 @@ def _subjects(top: Path, commit: str) -> tuple[str, ...]:
 
 
 def _payloads(file: str, root: Path) -> list[str]:
-    """Return the sample files that a test file refers to; both sides must receive the same load."""
+    """Return the sample and template files that a test file refers to; both sides must receive the same load."""
     found = _PAYLOAD.findall((root / file).read_text(encoding="utf-8", errors="replace"))
     names = [os.path.normpath(Path(file).parent / name) for name in found]
     return [name for name in names if not name.startswith(("/", "..")) and (root / name).is_file()]
@@ -251,8 +251,10 @@ def commit_of(ref: str, root: Path, asked: str) -> str:
         UsageError: the commit does not exist.
 
     """
-    problem = f"{asked}: there is no commit {ref}; {_hint(root)}"
-    return git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", problem=problem)
+    try:
+        return git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    except UsageError:
+        raise UsageError(f"{asked}: there is no commit {ref}; {_hint(root)}") from None
 
 
 def _commit(revision: Revision, root: Path) -> str:
@@ -267,7 +269,11 @@ def _commit(revision: Revision, root: Path) -> str:
 
 
 def _hint(root: Path) -> str:
-    if git(root, "rev-parse", "--is-shallow-repository") == "true":
+    try:
+        is_shallow = git(root, "rev-parse", "--is-shallow-repository", problem=f"{root} is not in a git checkout")
+    except UsageError as error:
+        return str(error)
+    if is_shallow == "true":
         return "this clone is shallow; fetch the whole history (in GitHub's checkout action, set `fetch-depth: 0`)"
     return "give a commit, branch or tag of this repository, and run `git fetch` first"
 

@@ -231,6 +231,7 @@ def _result(
         allocation=allocation,
         partial=decision.partial,
         options={"cluster": str(run.settings.cluster), **run.settings.command_line},
+        selection=run.settings.selection(test.nodeid),
     )
 
 

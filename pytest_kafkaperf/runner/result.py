@@ -291,6 +291,8 @@ class Result:
     """True if rounds or the re-test of a suspected regression were skipped to stay within the time budget."""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)  # URLs may contain passwords
     """The command-line options, by name without `--kafka-`, and the cluster, even if the ini file sets it."""
+    selection: tuple[str, ...] = ()
+    """The pytest arguments that select this test in the folder in which pytest was started; empty if not known."""
 
     def __getitem__(self, name: str) -> MetricValues:
         """Return a metric's values in the first trial, as in `result["e2e.latency.p99"].median`.

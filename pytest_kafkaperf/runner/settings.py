@@ -11,7 +11,7 @@ from pytest_kafkaperf.clusters.auto import choose, resolve
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION, Auto, External, Target
 from pytest_kafkaperf.core.environment import SHORT_HASH, default_environment_key
 from pytest_kafkaperf.core.errors import UsageError
-from pytest_kafkaperf.core.text import discreet, shown_value
+from pytest_kafkaperf.core.text import discreet, file_of, shown_value
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.rounds.permission import MaxRate
 from pytest_kafkaperf.scenarios.threshold import Threshold
@@ -37,6 +37,10 @@ class Settings:
     """Option texts from the ini file, by the same names."""
     root: Path
     """pytest's root folder."""
+    invocation_folder: Path
+    """The folder in which pytest was started."""
+    addopts_select: bool
+    """True if `addopts` in the ini file contains `-m`, which can deselect a test even if its nodeid is given."""
     cluster: Target
     workers: WorkerAllocation
     client_config: Path | None
@@ -88,6 +92,13 @@ class Settings:
     """Paths of the reports to write, by kind."""
     thresholds: tuple[Threshold, ...]
     """Thresholds from the ini file, which apply to every test that measures their metric."""
+
+    def selection(self, nodeid: str) -> tuple[str, ...]:
+        """Return the pytest arguments that select a test in the folder in which pytest was started."""
+        if self.invocation_folder != self.root:
+            file = file_of(nodeid)
+            nodeid = os.path.relpath(self.root / file, self.invocation_folder) + nodeid.removeprefix(file)
+        return (nodeid, "-m", "") if self.addopts_select else (nodeid,)
 
     def fields(self, names: tuple[str, ...], source: str) -> dict[str, str]:
         """Return the fields that `source` (`command line` or `ini`) sets."""

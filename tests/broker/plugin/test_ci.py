@@ -121,11 +121,13 @@ def test_short(kafka_perf):
 
 def test_a_report_that_cannot_be_written_fails_the_run_and_the_others_say_so(project: Project, on_broker: str) -> None:
     """A log in CI has a line a round with `-v`, and nothing that moves."""
-    run = project.test(SHORT).run(on_broker, "-v", f"--kafka-report=markdown:{project.folder}", CI="true")
+    summary = project.folder / "summary.md"
+    tests = f"{SHORT}\n    import pathlib\n    pathlib.Path({str(summary)!r}).mkdir()\n"
+    run = project.test(tests).run(on_broker, "-v", f"--kafka-report=markdown:{summary}", CI="true")
     assert run.status == run.report["exit_status"] == pytest.ExitCode.TESTS_FAILED, run.out
     assert run.verdicts == {"test_short": "MEASURED"}
     problem = "this is not a regular file; give the path of a file"
-    assert f"ERROR: --kafka-report=markdown:{project.folder}: {problem}" in run.out
+    assert f"ERROR: --kafka-report=markdown:{summary}: {problem}" in run.out
     assert len(re.findall(r"(?m)^test_short  round 1/1", run.out)) == 1
     assert "\x1b" not in run.out
     assert "\r" not in run.out

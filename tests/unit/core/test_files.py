@@ -7,6 +7,7 @@ import multiprocessing.connection
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import platformdirs
@@ -14,7 +15,7 @@ import pytest
 
 from pytest_kafkaperf.core import files
 from pytest_kafkaperf.core.errors import BaselineError, UsageError
-from pytest_kafkaperf.core.files import lock_folder, replace_file, write_report
+from pytest_kafkaperf.core.files import lock_folder, remove_report, replace_file, write_report
 from tests.support.patience import PATIENCE_S
 
 
@@ -58,15 +59,50 @@ def test_a_symbolic_link_stays_and_its_target_is_written(tmp_path: Path, target:
     assert (link.is_symlink(), (tmp_path / "shown" / target).read_bytes()) == (True, b"new")
 
 
-def test_a_report_replaces_no_pipe_and_no_device(tmp_path: Path) -> None:
-    """Where the standard output is a file, a report there would replace what is printed already."""
+def _write(path: Path) -> None:
+    write_report(path, "{}", kind="json")
+
+
+def _remove(path: Path) -> None:
+    remove_report(path, kind="json")
+
+
+@pytest.mark.parametrize("change", [_write, _remove], ids=["written", "removed"])
+def test_a_report_replaces_no_pipe_and_no_device(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    """Where the standard output is a file, a report there would replace what is printed already.
+
+    The report of the previous run is removed before the first test, so this is known before anything is measured.
+    """
     fifo = tmp_path / "report.json"
     os.mkfifo(fifo)
     for path in (fifo, tmp_path, Path("/dev/stdout")):
         with pytest.raises(UsageError) as raised:
-            write_report(path, "{}", kind="json")
+            change(path)
         assert str(raised.value) == (f"--kafka-report=json:{path}: this is not a regular file; give the path of a file")
     assert fifo.is_fifo()
+
+
+@pytest.mark.parametrize("change", [_write, _remove], ids=["written", "removed"])
+def test_a_report_needs_a_folder(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    """One that does not exist yet is created when the report is written."""
+    file = tmp_path / "file"
+    file.write_bytes(b"mine")
+    path = file / "reports" / "report.json"
+    with pytest.raises(UsageError) as raised:
+        change(path)
+    assert str(raised.value) == (
+        f"--kafka-report=json:{path}: {file} is not a folder; give the path of a file in a folder"
+    )
+    change(tmp_path / "new" / "report.json")
+    assert (file.read_bytes(), (tmp_path / "new").exists()) == (b"mine", change is _write)
+
+
+def test_a_path_that_the_system_refuses_is_an_error_of_the_option(tmp_path: Path) -> None:
+    """Such as a name that is too long, or a folder that the user must not open."""
+    path = tmp_path / f"{'long' * 100}.json"
+    with pytest.raises(UsageError) as raised:
+        _write(path)
+    assert str(raised.value) == f"--kafka-report=json:{path}: cannot write the report: File name too long"
 
 
 def test_who_wants_to_be_alone_waits_for_the_others(tmp_path: Path) -> None:

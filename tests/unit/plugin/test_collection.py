@@ -359,6 +359,7 @@ from pytest_kafkaperf.plugin.collection import marks_of
 pytestmark = [pytest.mark.kafka_scenario(rate="1/s"), pytest.mark.kafka_scenario(acks=1)]
 
 @pytest.mark.kafka_scenario(rate="2/s")
+@pytest.mark.kafka_scenario(rate="2.5/s")
 class Base:
     @pytest.mark.kafka_scenario(rate="5/s")
     @pytest.mark.kafka_scenario(rate="6/s")
@@ -371,7 +372,11 @@ def kafka_perf():
     pass
 
 @pytest.mark.kafka_scenario(rate="3/s")
+@pytest.mark.skipif(False, reason="")
+@pytest.mark.kafka_scenario(rate="4/s")
 class TestSub(Base):
+    pytestmark = pytest.mark.kafka_scenario(rate="4.5/s")
+
     @pytest.fixture(autouse=True)
     def shown(self, request):
         print([value for mark in marks_of(request.node) for value in mark.kwargs.values()])
@@ -379,10 +384,10 @@ class TestSub(Base):
 
 
 def test_the_closest_marker_comes_last(run_pytest: RunPytest) -> None:
-    """Module, base class, class, function, parameter; of several on a function, the lowest one."""
+    """Module, base class, class, function, parameter; of several on a class or a function, the lowest one."""
     _, out = run_pytest(CLOSEST, "-s")
-    assert "['1/s', 1, '2/s', '3/s', '5/s', '6/s', '7/s']" in out
-    assert "['1/s', 1, '2/s', '3/s', '5/s', '6/s']" in out
+    assert "['1/s', 1, '2/s', '2.5/s', '3/s', '4/s', '4.5/s', '5/s', '6/s', '7/s']" in out
+    assert "['1/s', 1, '2/s', '2.5/s', '3/s', '4/s', '4.5/s', '5/s', '6/s']" in out
 
 
 def test_a_fixture_that_is_asked_for_in_a_test_comes_too_late(run_pytest: RunPytest) -> None:

@@ -169,10 +169,19 @@ def test_a_run_without_perf_tests_leaves_no_earlier_report(
     """Whoever publishes the file takes it for this run's."""
     report = pytester.path / "report.md"
     report.write_text("### ✅ Kafka performance: 1 PASSED")
-    run_pytest(UNBROKEN, f"--kafka-report=markdown:{report}", "--collect-only")
-    assert report.exists()
     run_pytest(UNBROKEN, f"--kafka-report=markdown:{report}", *arguments)
     assert not report.exists()
+
+
+@pytest.mark.parametrize("option", ["--collect-only", "--fixtures", "--fixtures-per-test", "--cache-show"])
+def test_a_run_that_only_shows_something_leaves_the_reports(
+    run_pytest: RunPytest, pytester: pytest.Pytester, option: str
+) -> None:
+    """It is no run of the tests."""
+    report = pytester.path / "report.md"
+    report.write_text("### ✅ Kafka performance: 1 PASSED")
+    status, out = run_pytest(UNBROKEN, f"--kafka-report=markdown:{report}", "-p", "cacheprovider", option)
+    assert (status, report.exists()) == (OK, True), out
 
 
 def test_a_file_that_cannot_be_collected_is_in_the_summary(run_pytest: RunPytest, pytester: pytest.Pytester) -> None:

@@ -12,7 +12,7 @@ from pytest_kafkaperf.reports.remedy import command_for
 from pytest_kafkaperf.reports.wording import rows_of
 from pytest_kafkaperf.runner.result import Result
 from pytest_kafkaperf.verdict.outcome import Verdict
-from tests.support.project import RunPytest
+from tests.support.project import INI, RunPytest
 from tests.support.results import Behaviour, drawn_result, external, result
 
 _TESTS = """
@@ -63,6 +63,20 @@ def test_under_strict_the_failure_ends_in_the_command(run_pytest: RunPytest) -> 
     )
     assert "InconclusiveWarning" not in out
     assert "ERROR test_perf.py::test_first - Failed: test_first could not be decided: " in out
+
+
+@pytest.mark.parametrize(("folder", "path"), [(".", "test_perf.py"), ("perf", "../test_perf.py")])
+def test_the_command_selects_the_test_in_the_folder_of_the_run(
+    run_pytest: RunPytest, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, folder: str, path: str
+) -> None:
+    """Even if the ini file deselects perf tests, and if paths among the options are relative to a subfolder."""
+    pytester.makeini(f'{INI}addopts = -m "not kafka_perf"\n')
+    pytester.path.joinpath(folder).mkdir(exist_ok=True)
+    monkeypatch.chdir(pytester.path / folder)
+    baselines = "--kafka-baselines=old"
+    _, out = run_pytest(_TESTS, path, "-m", "kafka_perf", "--kafka-cluster=local", "--kafka-time-budget=1s", baselines)
+    command = f"pytest {path}::test_first -m '' --kafka-cluster=local {baselines} --kafka-time-budget=1h"
+    assert f"; give it more time: {command}" in out
 
 
 def test_the_command_has_the_options_of_the_run() -> None:

@@ -7,6 +7,8 @@ import pytest
 from tests.support.project import RunPytest
 from tests.support.repository import git
 
+SET_UP = "@pytest.fixture\ndef kafka_cluster():\n    pytest.skip('is set up')\n\ndef test_one(kafka_perf): ...\n"
+"""A test that is skipped only after the other side would have started."""
 TESTS = "@pytest.mark.skip\ndef test_one(kafka_perf): ...\n@pytest.mark.skip\ndef test_two(kafka_perf): ...\n"
 
 
@@ -20,8 +22,8 @@ def test_a_revision_that_is_not_there_is_one_error_before_any_test(run_pytest: R
 
 def test_tests_that_compare_nothing_need_no_revision(run_pytest: RunPytest) -> None:
     """A smoke test, and a run without perf tests, work outside of a repository, too."""
-    status, _ = run_pytest(TESTS, "--kafka-compare=git:main", "--benchmark-disable")
-    assert status == pytest.ExitCode.OK
+    status, out = run_pytest(SET_UP, "--kafka-compare=git:main", "--benchmark-disable", "-rs")
+    assert (status, "is set up" in out) == (pytest.ExitCode.OK, True), out
     status, _ = run_pytest("def test_other(): ...", "-o", "kafka_compare=git:main")
     assert status == pytest.ExitCode.OK
 

@@ -129,8 +129,9 @@ def test_a_file_without_settings_of_pytest_is_none_of_its_files(folder: Path, na
 
 
 def test_lines_that_are_there_are_not_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The user has chosen other values."""
-    (folder / "pyproject.toml").write_text('[tool.pytest]\nkafka_cluster = "docker"\n')
+    """The user has chosen other values; a longer name or a comment is no value."""
+    others = 'kafka_compare_config = ["num.io.threads=1"]\n# kafka_compare = "local:4.0.0"\n'
+    (folder / "pyproject.toml").write_text(f'[tool.pytest]\nkafka_cluster = "docker"\n{others}')
     assert main(["init", "--cluster"]) == 0
     assert capsys.readouterr().out.splitlines()[1:3] == [
         "add to pyproject.toml, under [tool.pytest]:",

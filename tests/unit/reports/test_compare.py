@@ -166,6 +166,7 @@ def test_a_violated_test_fails_however_fast_it_is(own: dict[str, Any], verdict: 
         ({"pytest_outcome": "failed"}, True),
         ({"pytest_outcome": "error"}, True),
         ({"pytest_outcome": None}, True),
+        ({"pytest_outcome": "not run"}, True),
         ({"verdict": "REGRESSED", "pytest_outcome": "failed", "failed_by_verdict": True}, False),
         ({"verdict": "INCONCLUSIVE", "pytest_outcome": "failed", "failed_by_verdict": True}, False),
         ({"verdict": "INCONCLUSIVE", "pytest_outcome": "failed"}, True),

@@ -235,6 +235,23 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, kind: str) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+class _Nameless:
+    """A parameter of a test."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("this client is closed")
+
+
+def test_a_report_that_cannot_show_a_parameter_keeps_no_other_report_from_being_written(tmp_path: Path) -> None:
+    """Fixtures may already have closed the objects of users; the measurements took minutes."""
+    run = _run({kind: tmp_path / kind for kind in ("html", "json")})
+    tests = [dataclasses.replace(one, parameters={"client": _Nameless()}) for one in run.results]
+    run = write_reports(dataclasses.replace(run, results=tuple(tests)), exit_status=int, variables={})
+    assert run.errors == ("--kafka-report=html: RuntimeError: this client is closed",)
+    document = json.loads((tmp_path / "json").read_text(encoding="utf-8"))
+    assert (document["errors"], document["exit_status"], len(document["tests"])) == ([*run.errors], 1, len(tests))
+
+
 def test_every_kind_of_report_has_a_writer(tmp_path: Path) -> None:
     """A kind without a writer would be accepted and write nothing."""
     run = _run({kind: tmp_path / kind for kind in KINDS})

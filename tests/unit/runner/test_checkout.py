@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import venv
@@ -112,15 +113,17 @@ def test_a_test_that_is_new_is_given_to_the_commit_only_on_demand(root: Path) ->
 def test_the_payload_of_a_test_goes_with_it(root: Path) -> None:
     """The load is the same on both sides, also if the commit is older than its data."""
     (root / TEST).write_text(
-        "kafka_scenario(payload='file:data/a.jsonl')\npayload={'file': 'b.jsonl'}", encoding="utf-8"
+        "kafka_scenario(payload='file:data/a.jsonl')\npayload={'file': 'b.jsonl'}\npayload='template:c.json'",
+        encoding="utf-8",
     )
     folder = (root / TEST).parent
     (folder / "data").mkdir()
-    for name in ("data/a.jsonl", "b.jsonl"):
+    names = ("data/a.jsonl", "b.jsonl", "c.json")
+    for name in names:
         (folder / name).write_text("{}\n", encoding="utf-8")
     with checked_out(revision("git:main", root), root, files=[TEST], setup=None) as checkout:
         there = (checkout.root / TEST).parent
-        assert [(there / name).read_text(encoding="utf-8") for name in ("data/a.jsonl", "b.jsonl")] == ["{}\n"] * 2
+        assert [(there / name).read_text(encoding="utf-8") for name in names] == ["{}\n"] * 3
 
 
 def test_a_setup_runs_once_in_an_environment_of_its_own(root: Path) -> None:
@@ -340,6 +343,18 @@ def test_what_is_not_there_is_refused_before_anything_starts(text: str, problem:
     """Nobody has to wait for brokers first."""
     with pytest.raises(UsageError, match=problem):
         check_revision(revision(text, root.parent), root, setup=None)
+
+
+@pytest.mark.usefixtures("root")
+def test_a_folder_outside_of_git_is_an_error_of_the_option(tmp_path: Path) -> None:
+    """Git's own words show neither the option nor the folder."""
+    problem = f"{re.escape(str(tmp_path))} is not in a git checkout: fatal: not a git repository"
+    with pytest.raises(UsageError, match=f"^--kafka-compare=git:merge-base: this branch has no commit .*; {problem}"):
+        is_base(revision("git:merge-base", tmp_path), tmp_path, None)
+    with pytest.raises(UsageError, match=f"^--kafka-compare=git:main: {problem}"):
+        check_revision(revision("git:main", tmp_path), tmp_path, setup=None)
+    with pytest.raises(UsageError, match=f"^kafkaperf bisect main..: there is no commit main; {problem}"):
+        checkout.commit_of("main", tmp_path, "kafkaperf bisect main..")
 
 
 def test_a_package_from_this_folder_is_refused_before_anything_starts(
