@@ -229,18 +229,21 @@ def facts(cluster: Cluster, brokers: Mapping[int, Mapping[str, Property]]) -> Ma
     defaults = {} if cluster.fleet is None else default_properties(cluster.brokers)
     hidden = _LOCATION_PROPERTIES if cluster.fleet is None else (*_LOCATION_PROPERTIES, *OWN_PROPERTIES)
     config = {}
-    for name, text in _changed(brokers).items():
+    for name, text in _changed(brokers, defaults).items():
         is_hidden = any(fnmatchcase(name, pattern) for pattern in hidden)
         if text != defaults.get(name) and not is_hidden and not is_secret(name, text):
             config[f"{CONFIG}{name}"] = text
     return MappingProxyType({**kept, **dict(sorted(config.items()))})
 
 
-def _changed(brokers: Mapping[int, Mapping[str, Property]]) -> dict[str, str]:
-    """Return the properties that were changed on at least one broker, as text by name."""
+def _changed(brokers: Mapping[int, Mapping[str, Property]], defaults: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties that were changed on at least one broker, as text by name.
+
+    The provider's `defaults` are included even if they have Kafka's own default, which then overrides the provider's.
+    """
     names: set[str] = set()
     for properties in brokers.values():
-        names |= {name for name, each in properties.items() if each.changed}
+        names |= {name for name, each in properties.items() if each.changed or name in defaults}
     return {
         name: _by_broker({broker: found[name].value for broker, found in brokers.items() if name in found})
         for name in names
