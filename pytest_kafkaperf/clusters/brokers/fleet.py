@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,21 +20,6 @@ from pytest_kafkaperf.core.notices import Event, EventKind
 
 STOP_TIMEOUT_S = 30
 """Maximum time for a broker to shut down gracefully and hand over its partitions before it is killed."""
-
-_TAIL_LINES = 20
-"""Number of lines from a program's log that an error message shows."""
-_JVM_OPTIONS = re.compile(r"(NOTE: )?Picked up ")
-"""Start of the line on which a JVM prints the options from `JAVA_TOOL_OPTIONS` or `JDK_JAVA_OPTIONS`."""
-
-
-def last_lines(log: str) -> str:
-    """Return the end of a program's log, without stack frames.
-
-    Each JVM prints the options that it takes from the environment, which may contain passwords, so these lines are
-    omitted as well.
-    """
-    lines = [line for line in log.splitlines() if not _JVM_OPTIONS.match(line) and not line.startswith("\tat ")]
-    return "\n".join(lines[-_TAIL_LINES:])
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,13 @@ from testcontainers.core.transferable import build_transfer_tar
 
 from pytest_kafkaperf.clusters.access.access import TOKEN_SUFFIX
 from pytest_kafkaperf.clusters.brokers.distribution import cache_folder
-from pytest_kafkaperf.clusters.brokers.fleet import STOP_TIMEOUT_S, Exit, last_lines
+from pytest_kafkaperf.clusters.brokers.fleet import STOP_TIMEOUT_S, Exit
 from pytest_kafkaperf.clusters.brokers.run_folders import is_alive, run_folder
 from pytest_kafkaperf.clusters.docker.daemon import FAILURES, connection, get_image, reason_of
 from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, ExporterProbe, Probe
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
 from pytest_kafkaperf.core.signals import without_interrupt
+from pytest_kafkaperf.core.text import last_lines
 
 _SEARCHED_LINES = 200
 """Number of lines to search for the last ones that an error message shows. Most others are stack frames."""

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from pytest_kafkaperf.clusters.brokers import java
-from pytest_kafkaperf.clusters.brokers.fleet import last_lines
 from pytest_kafkaperf.clusters.child_process import ChildProcess
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.text import last_lines
 from tests.support.orphans import becomes, ended
 
 
@@ -23,6 +23,18 @@ def test_a_disk_that_is_not_there_is_named() -> None:
         provision(ClusterSpec(log_dirs="/mnt/nowhere"), target="local"),
     ):
         pass
+
+
+def test_a_link_to_a_folder_with_a_comma_is_refused(tmp_path: Path) -> None:
+    """Kafka would take the folder for two."""
+    (tmp_path / "a,b").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a,b")
+    with pytest.raises(ClusterError) as raised, provision(ClusterSpec(log_dirs=f"{tmp_path}/link"), target="local"):
+        pass
+    assert str(raised.value) == (
+        f"log_dirs: the path {tmp_path}/a,b contains a comma, which separates the folders of Kafka's log.dirs; give "
+        "another folder on that disk"
+    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
