@@ -15,7 +15,7 @@ from pytest_kafkaperf.clusters.admin.wire import create_scram_user
 from pytest_kafkaperf.clusters.brokers.config import USER, Security
 from pytest_kafkaperf.clusters.monitoring.probes import Probe
 from pytest_kafkaperf.clusters.monitoring.readings import Key
-from pytest_kafkaperf.core.errors import ClusterError, UsageError
+from pytest_kafkaperf.core.errors import ClusterError, UsageError, warn
 from pytest_kafkaperf.core.notices import Event, EventKind
 
 STOP_TIMEOUT_S = 30
@@ -240,7 +240,7 @@ def launched(make: Callable[[], Fleet], *, what: str) -> Iterator[Fleet]:
             fleet = make()
             try:
                 for server in fleet.servers.values():
-                    stack.callback(server.remove)  # before the start, so that a failed start is also cleaned up
+                    stack.callback(_remove, server)  # before the start, so that a failed start is also cleaned up
                     server.start()
                 fleet.await_ready()
             except ClusterError as error:
@@ -249,6 +249,14 @@ def launched(make: Callable[[], Fleet], *, what: str) -> Iterator[Fleet]:
                 raise ClusterError(f"{what} did not start: {error.reason}", log=_log_of(error, fleet)) from None
             yield fleet
             return
+
+
+def _remove(server: Server) -> None:
+    """Remove a broker; a failure causes only a warning, because an error would hide an earlier one."""
+    try:
+        server.remove()
+    except ClusterError as error:
+        warn(str(error))
 
 
 def _log_of(error: ClusterError, fleet: Fleet) -> str | None:

@@ -280,7 +280,7 @@ def _java_of(client: Any, label: str) -> str | None:
     if described is None:
         raise ClusterError(
             f"the Java of {container.name} did not report its version (exit code {result.exit_code} within "
-            f"{_JAVA_PATIENCE_S} s): {last_lines(output) or 'no output'}; make sure that the machine is not overloaded, then run "
-            "the tests again"
+            f"{_JAVA_PATIENCE_S} s): {last_lines(output) or 'no output'}; make sure that the machine is not "
+            "overloaded, then run the tests again"
         )
     return described
