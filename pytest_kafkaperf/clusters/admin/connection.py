@@ -91,7 +91,7 @@ ask_for_topics = functools.partial(metadata.MetadataRequest, allow_auto_topic_cr
 @contextlib.asynccontextmanager
 async def connected(bootstrap_servers: str, access: Access) -> AsyncIterator[Any]:
     """Connect a plain client for single requests."""
-    await asyncio.to_thread(access.log_in)
+    await asyncio.wrap_future(detached(access.log_in))
     client = AIOKafkaClient(**{**access.arguments(), "bootstrap_servers": bootstrap_servers})
     try:
         await client.bootstrap()
