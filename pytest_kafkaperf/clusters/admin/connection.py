@@ -88,6 +88,11 @@ ask_for_topics = functools.partial(metadata.MetadataRequest, allow_auto_topic_cr
 """A metadata request that does not create the topics it queries."""
 
 
+def address_of(broker: Any) -> str:
+    """Return the address that a broker in a client's metadata advertises, as `HOST:PORT`."""
+    return f"[{broker.host}]:{broker.port}" if ":" in broker.host else f"{broker.host}:{broker.port}"
+
+
 @contextlib.asynccontextmanager
 async def connected(bootstrap_servers: str, access: Access) -> AsyncIterator[Any]:
     """Connect a plain client for single requests."""
@@ -364,8 +369,7 @@ async def _connect_to_each(brokers: Collection[Any], config: Mapping[str, Any]) 
 
 async def _is_reachable(broker: Any, config: Mapping[str, Any]) -> bool:
     """Return True if the broker answers. Each broker gets a separate client, as a client connects to one at a time."""
-    host = f"[{broker.host}]" if ":" in broker.host else broker.host
-    client = AIOKafkaClient(**{**config, "bootstrap_servers": f"{host}:{broker.port}"})
+    client = AIOKafkaClient(**{**config, "bootstrap_servers": address_of(broker)})
     try:
         await client.bootstrap()
     except KafkaConnectionError:

@@ -54,3 +54,18 @@ def test_an_override_with_kafkas_own_default_is_a_fact(value: str, expected: dic
     assert rebuilt_spec(ClusterSpec(), dataclasses.replace(OURS, facts=known).fingerprint).config == {
         name.removeprefix("config."): text for name, text in expected.items()
     }
+
+
+def test_settings_that_a_broker_does_not_report_are_unknown() -> None:
+    """They are not the defaults, and a later answer replaces what is known from the marker."""
+    known = Cluster(bootstrap_servers="broker:9092", facts={"heap": "1g", "config.num.io.threads": "4"})
+    silent = facts(known, {})
+    assert silent == {**known.facts, "broker settings": "unknown"}
+    broker = {"num.io.threads": Property(value="8", changed=True)}
+    assert facts(known, {1: broker, 2: {}}) == {
+        "heap": "1g",
+        "config.num.io.threads": "8",
+        "broker settings": "unknown",
+    }
+    answered = facts(dataclasses.replace(known, facts=silent), {1: broker})
+    assert answered == {"heap": "1g", "config.num.io.threads": "8"}
