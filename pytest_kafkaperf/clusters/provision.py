@@ -131,10 +131,13 @@ def not_started(spec: ClusterSpec, target: Target) -> Cluster:
 def with_config(cluster: Cluster) -> Cluster:
     """Return the cluster with its brokers' current properties as facts, instead of the spec's properties.
 
-    Sends one request to each broker. If a broker refuses or does not answer in time, a fact shows that.
+    Sends one request to each broker. If a broker refuses or does not answer in time, a fact shows that. If a user's
+    fixture returned the cluster, its id and number of brokers are read as well (see `external.identified`).
     """
     from pytest_kafkaperf.clusters.admin.admin import Admin  # noqa: PLC0415 - imports aiokafka
+    from pytest_kafkaperf.clusters.external import identified  # noqa: PLC0415 - the same
 
+    cluster = identified(cluster)
     brokers: Mapping[int, Mapping[str, Property]] = {}
     with contextlib.suppress(ClusterError):  # measurements do not depend on these facts
         brokers = Admin(cluster.bootstrap_servers, cluster.access).broker_properties()

@@ -40,7 +40,7 @@ _FAMILY = ("cpu family", "model", "stepping", "CPU implementer", "CPU part")
 """Fields in /proc/cpuinfo that identify the CPU generation: the first three on x86, the last two on ARM."""
 
 CLUSTER_ID = "cluster id"
-"""Name of the fact that contains an external cluster's id. Clusters started by the plugin get a new id each time."""
+"""Name of the fact that contains an external cluster's id, unless the cluster may have been started for the run."""
 
 SETTINGS = "broker settings"
 """Name of the fact that some brokers did not report their settings, so a missing setting may not be the default."""

@@ -302,19 +302,18 @@ def _reason(error: Exception, notes: Notes) -> str:
     return "; ".join([str(error), *warnings])
 
 
-def read_cluster_id(servers: str, access: Access, *, timeout_s: float) -> str | None:
-    """Return the cluster id; None if there is none, which is the case before Kafka 0.10.1.
+def read_identity(servers: str, access: Access, *, timeout_s: float) -> tuple[str | None, int]:
+    """Return the cluster id, and the number of brokers; the id is None before Kafka 0.10.1.
 
     Raises:
         ClusterError: the cluster did not answer in time.
 
     """
 
-    async def ask() -> str | None:
+    async def ask() -> tuple[str | None, int]:
         async with connected(servers, access) as client:
             answer = await client.send(client.get_random_node(), MetadataRequest([]))
-        cluster_id: str | None = getattr(answer, "cluster_id", None)
-        return cluster_id
+        return getattr(answer, "cluster_id", None), len(answer.brokers)
 
     return call(ask(), "read the cluster id", servers, timeout_s=timeout_s)
 

@@ -17,6 +17,7 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision, with_config
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError
+from tests.support.external_cluster import HERE, LIKE_ELSEWHERE
 from tests.support.patience import PATIENCE_S
 from tests.support.rounds import within
 
@@ -126,6 +127,20 @@ def test_an_applications_own_cluster_tells_its_properties_too(servers: str) -> N
     assert told.facts["team"] == "payments"
     assert told.facts["config.log.segment.bytes"] == "10485760"
     assert with_config(told) == told
+
+
+def test_a_fixtures_cluster_is_known_by_its_id_unless_the_fixture_may_have_started_it(three: Cluster) -> None:
+    """Baselines of one cluster must not judge another one, but a new cluster for each run needs a baseline as well."""
+    assert three.fleet is not None
+    elsewhere = Cluster(bootstrap_servers=three.bootstrap_servers.replace(HERE, LIKE_ELSEWHERE))
+    found = with_config(elsewhere)
+    assert (found.brokers, found.facts["cluster id"]) == (3, three.fleet.cluster_id)
+    here = with_config(Cluster(bootstrap_servers=three.bootstrap_servers))
+    assert (here.brokers, "cluster id" in here.facts) == (3, False)
+    named = with_config(replace(elsewhere, facts={"cluster id": "ci"}))
+    assert (named.brokers, named.facts["cluster id"]) == (1, "ci")
+    container = with_config(replace(elsewhere, facts={"image": "apache/kafka:4.1.0"}))
+    assert (container.brokers, "cluster id" in container.facts) == (1, False)
 
 
 def test_a_property_that_is_changed_at_run_time_is_told_from_then_on(servers: str) -> None:
