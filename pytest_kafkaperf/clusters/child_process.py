@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from pytest_kafkaperf.clusters.brokers.fleet import Exit, last_lines
+from pytest_kafkaperf.clusters.brokers.fleet import Exit
 from pytest_kafkaperf.clusters.monitoring.probes import Probe, ProcessProbe
 from pytest_kafkaperf.core import supervisor
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.core.signals import without_interrupt
+from pytest_kafkaperf.core.text import last_lines
 
 _KILL_TIMEOUT_S = 10
 _POLL_S = 0.02

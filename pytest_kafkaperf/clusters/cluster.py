@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -136,9 +137,14 @@ class Cluster:
             return self.fleet.probes()
         from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, ExporterProbe  # noqa: PLC0415 - psutil
 
-        probes: dict[Key, Sequence[Probe]] = {
-            _AROUND_ADDRESS.sub("", url): [ExporterProbe(url)] for url in self.metrics_urls
-        }
+        probes: dict[Key, Sequence[Probe]] = {}
+        addresses = Counter[str]()
+        for url in dict.fromkeys(self.metrics_urls):
+            address = _AROUND_ADDRESS.sub("", url)
+            addresses[address] += 1
+            # URLs can differ only in their scheme or query, which may contain a password.
+            number = f" ({addresses[address]})" if addresses[address] > 1 else ""
+            probes[f"{address}{number}"] = [ExporterProbe(url)]
         return probes | {number: [ContainerProbe(each)] for number, each in enumerate(self.containers, 1)}
 
     def check(self) -> None:
@@ -193,6 +199,9 @@ def as_cluster(given: object) -> Cluster:
 
     """
     if isinstance(given, Cluster):
+        if given.fleet is None:
+            shown = f"Cluster(bootstrap_servers={given.bootstrap_servers!r})"
+            parse_servers(given.bootstrap_servers, where=f"the kafka_cluster fixture returned {shown}")
         return given
     extra = {name: getattr(given, name) for name in _OPTIONAL_ATTRIBUTES if hasattr(given, name)}
     servers = given if isinstance(given, str) else getattr(given, "bootstrap_servers", None)

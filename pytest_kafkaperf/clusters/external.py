@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 from pytest_kafkaperf.clusters.access.access import HOSTNAME, Access
 from pytest_kafkaperf.clusters.access.client_properties import read_client_properties
-from pytest_kafkaperf.clusters.admin.connection import NotReadyError, read_cluster_id, wait_reachable
+from pytest_kafkaperf.clusters.admin.admin import LOOK_TIMEOUT_S
+from pytest_kafkaperf.clusters.admin.connection import NotReadyError, read_identity, wait_reachable
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.spec import ClusterSpec, not_applied
+from pytest_kafkaperf.clusters.target import is_loopback
 from pytest_kafkaperf.core.environment import CLUSTER_ID
 from pytest_kafkaperf.core.errors import ClusterError
 
@@ -38,7 +41,7 @@ def reach(
         brokers = wait_reachable(bootstrap_servers, access, brokers=spec.brokers, timeout_s=timeout_s)
     except NotReadyError as error:
         raise ClusterError(f"{error}. {_advice(error, access, client_properties)}") from None
-    cluster_id = read_cluster_id(bootstrap_servers, access, timeout_s=timeout_s)
+    cluster_id, _ = read_identity(bootstrap_servers, access, timeout_s=timeout_s)
     identity = {} if cluster_id is None else {CLUSTER_ID: cluster_id}
     # These fields describe brokers to start. They are ignored here so that the same test file runs on any cluster.
     ignored = not_applied(
@@ -52,6 +55,25 @@ def reach(
         metrics_urls=metrics_urls,
         facts=MappingProxyType({**identity, **ignored}),
     )
+
+
+def identified(cluster: Cluster) -> Cluster:
+    """Return the cluster of a user's fixture with its id and its number of brokers, so that it has its own baselines.
+
+    Sends one metadata request, unless the plugin or testcontainers started the brokers, or the id is already known. If
+    there is no answer, the cluster is returned unchanged, because the load that follows reports the reason. On this
+    machine, a fixture may start a new cluster for each run, so the id is left out.
+    """
+    if cluster.fleet is not None or cluster.containers or not cluster.facts.keys().isdisjoint((CLUSTER_ID, "image")):
+        return cluster
+    try:
+        cluster.access.log_in()  # can take longer than the request
+        cluster_id, brokers = read_identity(cluster.bootstrap_servers, cluster.access, timeout_s=2 * LOOK_TIMEOUT_S)
+    except ClusterError:
+        return cluster
+    is_here = all(map(is_loopback, cluster.bootstrap_servers.split(",")))
+    identity = {} if is_here or cluster_id is None else {CLUSTER_ID: cluster_id}
+    return dataclasses.replace(cluster, brokers=brokers, facts=MappingProxyType({**cluster.facts, **identity}))
 
 
 def _advice(error: NotReadyError, access: Access, client_properties: Path | None) -> str:

@@ -9,6 +9,7 @@ starts.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -32,6 +33,7 @@ from pytest_kafkaperf.clusters.target import (
     decides_version,
     parse_target,
 )
+from pytest_kafkaperf.core.environment import SETTINGS
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
 from pytest_kafkaperf.core.spans import Stopwatch
 from pytest_kafkaperf.core.text import is_secret
@@ -129,14 +131,16 @@ def not_started(spec: ClusterSpec, target: Target) -> Cluster:
 def with_config(cluster: Cluster) -> Cluster:
     """Return the cluster with its brokers' current properties as facts, instead of the spec's properties.
 
-    Sends one request to each broker. If the brokers refuse or do not answer in time, the cluster is returned unchanged.
+    Sends one request to each broker. If a broker refuses or does not answer in time, a fact shows that. If a user's
+    fixture returned the cluster, its id and number of brokers are read as well (see `external.identified`).
     """
     from pytest_kafkaperf.clusters.admin.admin import Admin  # noqa: PLC0415 - imports aiokafka
+    from pytest_kafkaperf.clusters.external import identified  # noqa: PLC0415 - the same
 
-    try:
+    cluster = identified(cluster)
+    brokers: Mapping[int, Mapping[str, Property]] = {}
+    with contextlib.suppress(ClusterError):  # measurements do not depend on these facts
         brokers = Admin(cluster.bootstrap_servers, cluster.access).broker_properties()
-    except ClusterError:  # measurements do not depend on these facts
-        return cluster
     return dataclasses.replace(cluster, facts=facts(cluster, brokers))
 
 
@@ -221,26 +225,33 @@ def facts(cluster: Cluster, brokers: Mapping[int, Mapping[str, Property]]) -> Ma
     A property that the brokers do not report keeps its value from the spec; Kafka treats broker plugins' properties as
     secret. Values that a provider sets for every cluster are left out, because they change only with this plugin's
     version. Values that may be secret are also left out, because not every broker plugin declares its passwords.
+
+    `brokers` are all brokers' properties, which are empty for a broker that did not report them; if there is such a
+    broker, or none at all, the fact `SETTINGS` is added.
     """
     from pytest_kafkaperf.clusters.brokers.config import default_properties  # noqa: PLC0415 - imports cryptography
 
-    reported = {f"{CONFIG}{name}" for properties in brokers.values() for name in properties}
+    reported = {SETTINGS} | {f"{CONFIG}{name}" for properties in brokers.values() for name in properties}
     kept = {name: text for name, text in cluster.facts.items() if name not in reported}
     defaults = {} if cluster.fleet is None else default_properties(cluster.brokers)
     hidden = _LOCATION_PROPERTIES if cluster.fleet is None else (*_LOCATION_PROPERTIES, *OWN_PROPERTIES)
     config = {}
-    for name, text in _changed(brokers).items():
+    for name, text in _changed(brokers, defaults).items():
         is_hidden = any(fnmatchcase(name, pattern) for pattern in hidden)
         if text != defaults.get(name) and not is_hidden and not is_secret(name, text):
             config[f"{CONFIG}{name}"] = text
-    return MappingProxyType({**kept, **dict(sorted(config.items()))})
+    unread = {} if brokers and all(brokers.values()) else {SETTINGS: "unknown"}
+    return MappingProxyType({**kept, **dict(sorted(config.items())), **unread})
 
 
-def _changed(brokers: Mapping[int, Mapping[str, Property]]) -> dict[str, str]:
-    """Return the properties that were changed on at least one broker, as text by name."""
+def _changed(brokers: Mapping[int, Mapping[str, Property]], defaults: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties that were changed on at least one broker, as text by name.
+
+    The provider's `defaults` are included even if they have Kafka's own default, which then overrides the provider's.
+    """
     names: set[str] = set()
     for properties in brokers.values():
-        names |= {name for name, each in properties.items() if each.changed}
+        names |= {name for name, each in properties.items() if each.changed or name in defaults}
     return {
         name: _by_broker({broker: found[name].value for broker, found in brokers.items() if name in found})
         for name in names

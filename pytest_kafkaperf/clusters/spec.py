@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field, field_validator
 
 from pytest_kafkaperf.clusters.target import image_problem, version_problem
-from pytest_kafkaperf.core.text import may_be_secret
+from pytest_kafkaperf.core.text import is_secret
 from pytest_kafkaperf.scenarios.fields import Config, MarkerFields
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -144,7 +144,8 @@ def facts_of(spec: ClusterSpec) -> dict[str, str]:
         facts[COMPILER] = f"quick ({' '.join(QUICK_JVM_OPTIONS)})"
     if spec.logs_in_memory:
         facts["logs"] = "in memory"
-    return facts | {f"{CONFIG}{name}": text for name, text in sorted(spec.config.items()) if not may_be_secret(name)}
+    config = {f"{CONFIG}{name}": text for name, text in sorted(spec.config.items()) if not is_secret(name, text)}
+    return facts | config
 
 
 def not_applied(spec: ClusterSpec, *fields: str) -> dict[str, str]:

@@ -40,7 +40,10 @@ _FAMILY = ("cpu family", "model", "stepping", "CPU implementer", "CPU part")
 """Fields in /proc/cpuinfo that identify the CPU generation: the first three on x86, the last two on ARM."""
 
 CLUSTER_ID = "cluster id"
-"""Name of the fact that contains an external cluster's id. Clusters started by the plugin get a new id each time."""
+"""Name of the fact that contains an external cluster's id, unless the cluster may have been started for the run."""
+
+SETTINGS = "broker settings"
+"""Name of the fact that some brokers did not report their settings, so a missing setting may not be the default."""
 
 
 class Part(StrEnum):
@@ -57,7 +60,7 @@ class Part(StrEnum):
 
 
 _FACTS = {
-    Part.BROKERS: ("provider", "kafka", "image", "config", "java", "java options"),
+    Part.BROKERS: ("provider", "kafka", "image", SETTINGS, "config", "java", "java options"),
     Part.CLIENT: ("aiokafka", "python"),
     Part.MACHINE: ("docker", "system", "kernel", "architecture", "cpu", "cpu family", "cores", "governor", "memory"),
     Part.PLUGIN: ("plugin",),
@@ -66,7 +69,7 @@ _FACTS = {
 the cluster."""
 
 _BROKER_SETTING = "config."
-_SETTINGS = (_BROKER_SETTING, "java options")
+_WITH_DEFAULT = (_BROKER_SETTING, "java options")
 _PROPER_NAMES = {"kafka": "Kafka", "java": "Java", "python": "Python", "cpu": "CPU"}
 """Facts whose names are capitalized in reports."""
 
@@ -180,14 +183,22 @@ class Change:
             return value
         if self.of is Part.PACKAGES:
             return "not installed"
-        return default if self.fact.startswith(_SETTINGS) else "not known"
+        if self.fact == SETTINGS:
+            return "known"
+        return default if self.fact.startswith(_WITH_DEFAULT) else "not known"
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, ...]:
-    """Return the differences between two fingerprints, most important first."""
+    """Return the differences between two fingerprints, most important first.
+
+    If a side's broker settings are unknown, a setting that only one side has is not a difference.
+    """
+    names = {*before, *now}
+    if SETTINGS in names:
+        names = {name for name in names if not name.startswith(_BROKER_SETTING) or (name in before and name in now)}
     return tuple(
         Change(name, before.get(name), now.get(name), _part_of(name))
-        for name in sorted({*before, *now}, key=_importance)
+        for name in sorted(names, key=_importance)
         if before.get(name) != now.get(name)
     )
 

@@ -15,7 +15,7 @@ _PROTECTED_S = 60
 
 @contextlib.contextmanager
 def ignored_interrupt(received: list[int]) -> Iterator[None]:
-    """Ignore Ctrl-C within the block for a limited time, and append each ignored signal to `received`."""
+    """Ignore Ctrl-C, and SIGTERM that is handled like it, for a limited time; append each signal to `received`."""
     before = signal.getsignal(signal.SIGINT)
     if before is None or threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can set handlers, and only it receives KeyboardInterrupt
@@ -23,10 +23,12 @@ def ignored_interrupt(received: list[int]) -> Iterator[None]:
     deadline = time.monotonic() + _PROTECTED_S
 
     def ignore(number: int, frame: FrameType | None) -> None:
-        if time.monotonic() > deadline and callable(before):
+        if time.monotonic() <= deadline or (before == signal.SIG_IGN and number == signal.SIGINT):
+            received.append(number)
+        elif callable(before):
             before(number, frame)
         else:
-            received.append(number)
+            raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, ignore)
     try:
@@ -37,14 +39,14 @@ def ignored_interrupt(received: list[int]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_interrupt() -> Iterator[None]:
-    """Delay Ctrl-C until the end of the block, for at most `_PROTECTED_S`."""
+    """Delay Ctrl-C, and SIGTERM that is handled like it, until the end of the block, for at most `_PROTECTED_S`."""
     received: list[int] = []
     try:
         with ignored_interrupt(received):
             yield
     finally:
-        if received:
-            signal.raise_signal(signal.SIGINT)
+        if received:  # SIGTERM also interrupts where Ctrl-C is ignored
+            signal.raise_signal(signal.SIGTERM if signal.SIGTERM in received else signal.SIGINT)
 
 
 @contextlib.contextmanager
@@ -54,11 +56,11 @@ def interrupted_by_sigterm() -> Iterator[None]:
         yield
         return
 
-    def interrupt(_: int, frame: FrameType | None) -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
         handler = signal.getsignal(signal.SIGINT)  # the current handler may delay or ignore Ctrl-C
         if not callable(handler):  # shells start background jobs with SIGINT ignored
             raise KeyboardInterrupt
-        handler(signal.SIGINT, frame)
+        handler(number, frame)
 
     signal.signal(signal.SIGTERM, interrupt)
     try:

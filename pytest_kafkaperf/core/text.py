@@ -107,6 +107,22 @@ def is_secret(name: str, value: object) -> bool:
     return may_be_secret(name) or (isinstance(value, str) and discreet(value) != "\n".join(value.splitlines()))
 
 
+_TAIL_LINES = 20
+"""Number of lines from a program's log that an error message shows."""
+_JVM_OPTIONS = re.compile(r"(NOTE: )?Picked up ")
+"""Start of the line on which a JVM prints the options from `JAVA_TOOL_OPTIONS` or `JDK_JAVA_OPTIONS`."""
+
+
+def last_lines(log: str) -> str:
+    """Return the end of a program's log, without stack frames.
+
+    Each JVM prints the options that it takes from the environment, which may contain passwords, so these lines are
+    omitted as well.
+    """
+    lines = [line for line in log.splitlines() if not _JVM_OPTIONS.match(line) and not line.startswith("\tat ")]
+    return "\n".join(lines[-_TAIL_LINES:])
+
+
 _COMMANDS = ("compare-setup",)
 """Options whose values are shell commands, which can contain secrets in any form."""
 

@@ -72,13 +72,13 @@ def run_test(
         test.scenario.refuse_topic_properties()
     declared = test
     test, absent = _resolved(test if own.actions else as_run(test), own.cluster)
-    baseline = run.baseline_of(test, own)
+    at_start = provision.with_config(own.cluster)  # a fixture may have changed the brokers' properties
+    baseline = run.baseline_of(test, own, at_start)
     if isinstance(baseline, StoredBaseline):
         test = dataclasses.replace(test, live_baseline=None)  # the other revision may not contain the test
     judging = _judging(test, own, baseline, run)
     sides = [own] if isinstance(baseline, StoredBaseline) else [own, baseline.side]
     runner = run.trial_runner(test, sides, on_progress=watch.progress)
-    at_start = provision.with_config(own.cluster)  # a fixture may have changed the brokers' properties
     same_kafka = len(sides) == 1 or not differences(sides[1].cluster.fingerprint, at_start.fingerprint)
     runner.is_precise, runner.faults = judging.is_precise, judging.faults
     runner.quick = compilers(test, sides, same_kafka=same_kafka)

@@ -146,8 +146,10 @@ class PerfRun:
             permission=self.clusters.permission(test, own.cluster, cluster),
         )
 
-    def baseline_of(self, test: PerfTest, own: Side) -> Baseline:
+    def baseline_of(self, test: PerfTest, own: Side, known: Cluster) -> Baseline:
         """Return the test's baseline, after starting the live baseline if there is one.
+
+        `known` is the test's own cluster with all its facts.
 
         Raises:
             BaselineError: the baseline file is damaged or has a newer format.
@@ -163,7 +165,7 @@ class PerfRun:
         if test.live_baseline is None:
             key = self.environment_key(own.cluster.provider)
             workload = workload_of(test.scenario, test.plan)
-            return StoredBaseline(rounds=self._store.comparable(key, test.nodeid, workload, own.cluster.fingerprint))
+            return StoredBaseline(rounds=self._store.comparable(key, test.nodeid, workload, known.fingerprint))
         cluster = self.clusters.live_baseline(test)
         if cluster is None:
             return StoredBaseline()

@@ -21,7 +21,7 @@ from pytest_kafkaperf.clusters.target import decides_version
 from pytest_kafkaperf.core.environment import Change, code_change, differences
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
 from pytest_kafkaperf.core.notices import Notice, Remark
-from pytest_kafkaperf.core.text import may_be_secret
+from pytest_kafkaperf.core.text import is_secret
 from pytest_kafkaperf.runner.decision import Bench, Decision, FirstTrial, FurtherTrials, RetestFailedError, decide, end
 from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest
@@ -204,7 +204,7 @@ def rebuilt_spec(own: ClusterSpec, fingerprint: Mapping[str, str]) -> ClusterSpe
         ScenarioError: the fingerprint has invalid values.
 
     """
-    config = {name: value for name, value in own.config.items() if may_be_secret(name)}
+    config = {name: value for name, value in own.config.items() if is_secret(name, value)}
     for fact, value in fingerprint.items():
         name = fact.removeprefix(CONFIG)
         if name != fact and not any(fnmatchcase(name, pattern) for pattern in OWN_PROPERTIES):

@@ -25,6 +25,10 @@ HEAP = "256m"
 SECURED = "sasl_scram+tls"
 
 
+HERE, LIKE_ELSEWHERE = "127.0.0.1", "127.1"
+"""This machine's address, and the same one in a form that the plugin takes for the name of another machine."""
+
+
 @dataclass(frozen=True, slots=True)
 class Foreign:
     """A cluster, and what its owner gives to those who may use it."""

@@ -99,7 +99,7 @@ class Access:
             path = folder / f"{name.lower()}.pem"
             found[f"KAFKA_SSL_{name}_FILE"] = None if text is None else str(path)
             if text is not None and not path.exists():  # other instances may be reading it
-                path.write_text(text, encoding="ascii")
+                write_token_file(path, text)
         token = self.login.token_for_file() if isinstance(self.login, OAuth) else None
         if token is not None:
             file = folder.absolute() / f"token{TOKEN_SUFFIX}"

@@ -28,6 +28,8 @@ ENCODES = "sasl.oauthbearer.header.urlencode"
 """Kafka's setting for `ClientCredentials.encodes`."""
 _ENDPOINT_TIMEOUT_S = 10
 """Time limit for connecting to the token endpoint, and for each part of its answer."""
+_ENDPOINT_LIMIT_S = 30
+"""Time limit for the token endpoint's whole answer, whose parts can arrive slowly."""
 _FUNCTION_TIMEOUT_S = 70
 """Time limit for a user's function; a cloud provider's token has 60 s."""
 _RENEWAL_RATIO = 0.6
@@ -76,6 +78,12 @@ class ClientCredentials:
 
     def fetch(self) -> Token:
         """Request a token, with Authlib."""
+        answer = detached(self._request)
+        if not wait([answer], _ENDPOINT_LIMIT_S).done:
+            raise ClusterError(f"the token endpoint {self.endpoint} did not answer within {_ENDPOINT_LIMIT_S} s")
+        return answer.result()
+
+    def _request(self) -> Token:
         try:
             import requests  # noqa: PLC0415 - only for token endpoints
             from authlib.integrations.requests_client import OAuth2Session, OAuthError  # noqa: PLC0415 - an extra

@@ -20,7 +20,7 @@ from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.admin.acls import Operation, Resource, refusal
-from pytest_kafkaperf.clusters.admin.connection import ask_for_topics, call, close, connected
+from pytest_kafkaperf.clusters.admin.connection import address_of, ask_for_topics, call, close, connected
 from pytest_kafkaperf.clusters.admin.groups import describe_group, remove_members
 from pytest_kafkaperf.clusters.admin.run_names import (
     PREFIX,
@@ -157,13 +157,13 @@ class Admin:
             return False
 
     def broker_properties(self) -> dict[int, dict[str, Property]]:
-        """Return each responding broker's properties, by broker id and name, without secret values.
+        """Return each broker's properties, by broker id and name, without secret values; empty for a silent broker.
 
         Raises:
             ClusterError: this client is not permitted to read them, or no broker responded in time.
 
         """
-        return self._call(self._broker_properties(), "read the brokers' properties", LOOK_TIMEOUT_S)
+        return self._call(self._broker_properties(), "read the brokers' properties", 2 * LOOK_TIMEOUT_S)
 
     def _admin(self) -> contextlib.AbstractAsyncContextManager[Any]:
         return _started(AIOKafkaAdminClient(bootstrap_servers=self._servers, **self._config))
@@ -311,12 +311,11 @@ class Admin:
 
     async def _broker_properties(self) -> dict[int, dict[str, Property]]:
         async with connected(self._servers, self._access) as client:
-            brokers = [broker.nodeId for broker in client.cluster.brokers()]
-            found = await asyncio.gather(*(_properties_of(client, broker) for broker in brokers))
-        by_broker = {broker: properties for broker, properties in zip(brokers, found, strict=True) if properties}
-        if not by_broker:
+            brokers = list(client.cluster.brokers())
+        found = await asyncio.gather(*(_properties_of(broker, self._access) for broker in brokers))
+        if not any(found):
             raise ClusterError(f"the brokers at {self._servers} do not report their properties")
-        return by_broker
+        return {broker.nodeId: properties for broker, properties in zip(brokers, found, strict=True)}
 
     def _call(self, work: Coroutine[Any, Any, T], what: str, timeout_s: float = TIMEOUT_S) -> T:
         return call(work, what, self._servers, timeout_s=timeout_s)
@@ -390,18 +389,18 @@ async def _init_producer(client: Any, transactional_id: str, timeout_ms: int) ->
         await asyncio.sleep(_TICK_S)
 
 
-async def _properties_of(client: Any, broker: int) -> dict[str, Property]:
+async def _properties_of(broker: Any, access: Access) -> dict[str, Property]:
     """Read properties with DescribeConfigs (KIP-133, KIP-226); empty if the broker is silent or denies access."""
-    request = requests.DescribeConfigsRequest([(_BROKER_RESOURCE, str(broker), None)], include_synonyms=True)
+    request = requests.DescribeConfigsRequest([(_BROKER_RESOURCE, str(broker.nodeId), None)], include_synonyms=True)
     try:
-        answer = await client.send(broker, request)
-    except (*UNREACHABLE, kafka_errors.IncompatibleBrokerVersion, NotImplementedError):
+        # Each broker gets a separate client, as a client connects to one at a time.
+        async with asyncio.timeout(LOOK_TIMEOUT_S), connected(address_of(broker), access) as client:
+            answer = await client.send(broker.nodeId, request)
+    except (TimeoutError, *UNREACHABLE, kafka_errors.IncompatibleBrokerVersion, NotImplementedError):
         return {}
     found = {}
     for code, _, _, _, entries in answer.resources:
-        if code:
-            continue
-        for name, value, _, source, is_sensitive, synonyms in entries:
+        for name, value, _, source, is_sensitive, synonyms in [] if code else entries:
             if value is None or is_sensitive:
                 continue
             is_default = (value, _DEFAULT) in [(other, origin) for _, other, origin in synonyms]

@@ -88,10 +88,15 @@ ask_for_topics = functools.partial(metadata.MetadataRequest, allow_auto_topic_cr
 """A metadata request that does not create the topics it queries."""
 
 
+def address_of(broker: Any) -> str:
+    """Return the address that a broker in a client's metadata advertises, as `HOST:PORT`."""
+    return f"[{broker.host}]:{broker.port}" if ":" in broker.host else f"{broker.host}:{broker.port}"
+
+
 @contextlib.asynccontextmanager
 async def connected(bootstrap_servers: str, access: Access) -> AsyncIterator[Any]:
     """Connect a plain client for single requests."""
-    await asyncio.to_thread(access.log_in)
+    await asyncio.wrap_future(detached(access.log_in))
     client = AIOKafkaClient(**{**access.arguments(), "bootstrap_servers": bootstrap_servers})
     try:
         await client.bootstrap()
@@ -297,19 +302,18 @@ def _reason(error: Exception, notes: Notes) -> str:
     return "; ".join([str(error), *warnings])
 
 
-def read_cluster_id(servers: str, access: Access, *, timeout_s: float) -> str | None:
-    """Return the cluster id; None if there is none, which is the case before Kafka 0.10.1.
+def read_identity(servers: str, access: Access, *, timeout_s: float) -> tuple[str | None, int]:
+    """Return the cluster id, and the number of brokers; the id is None before Kafka 0.10.1.
 
     Raises:
         ClusterError: the cluster did not answer in time.
 
     """
 
-    async def ask() -> str | None:
+    async def ask() -> tuple[str | None, int]:
         async with connected(servers, access) as client:
             answer = await client.send(client.get_random_node(), MetadataRequest([]))
-        cluster_id: str | None = getattr(answer, "cluster_id", None)
-        return cluster_id
+        return getattr(answer, "cluster_id", None), len(answer.brokers)
 
     return call(ask(), "read the cluster id", servers, timeout_s=timeout_s)
 
@@ -364,8 +368,7 @@ async def _connect_to_each(brokers: Collection[Any], config: Mapping[str, Any]) 
 
 async def _is_reachable(broker: Any, config: Mapping[str, Any]) -> bool:
     """Return True if the broker answers. Each broker gets a separate client, as a client connects to one at a time."""
-    host = f"[{broker.host}]" if ":" in broker.host else broker.host
-    client = AIOKafkaClient(**{**config, "bootstrap_servers": f"{host}:{broker.port}"})
+    client = AIOKafkaClient(**{**config, "bootstrap_servers": address_of(broker)})
     try:
         await client.bootstrap()
     except KafkaConnectionError:

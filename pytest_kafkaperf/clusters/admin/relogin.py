@@ -24,6 +24,7 @@ from aiokafka.errors import KafkaConnectionError, KafkaError, SaslAuthentication
 from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeRequest
 
 from pytest_kafkaperf.clusters.access.tokens import Token, describe
+from pytest_kafkaperf.core.detached import detached
 from pytest_kafkaperf.core.errors import ClusterError
 
 _RELOGIN_RATIO = 0.8
@@ -77,7 +78,7 @@ class TokenProvider(LoginProvider, AbstractTokenProvider):  # type: ignore[misc]
 
         """
         try:
-            self._last = await asyncio.to_thread(self._current)
+            self._last = await asyncio.wrap_future(detached(self._current))
         except ClusterError as error:
             self.fail(str(error))
             raise SaslAuthenticationFailed(str(error)) from None

@@ -37,6 +37,7 @@ from pytest_kafkaperf.clusters.brokers import downloads
 from pytest_kafkaperf.clusters.brokers.downloads import PINNED, pinned_files
 from pytest_kafkaperf.clusters.brokers.java import Java
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.text import last_lines
 
 CACHE_VARIABLE = "PYTEST_KAFKAPERF_CACHE"
 """Environment variable that specifies a different cache folder."""
@@ -126,11 +127,12 @@ def installed(version: str, *, java: Java, cache: Path) -> Distribution:
 
     """
     folder = cache / "kafka" / version
-    if os.pathsep in str(folder):
-        raise ClusterError(
-            f"the cache path must not contain {os.pathsep!r}, which separates the entries of Java's class path: "
-            f"{cache}; set the environment variable {CACHE_VARIABLE} to another folder"
-        )
+    for sign, what in ((os.pathsep, "the entries of Java's class path"), (",", "the folders of Kafka's log.dirs")):
+        if sign in str(folder):
+            raise ClusterError(
+                f"the cache path must not contain {sign!r}, which separates {what}: {cache}; set the environment "
+                f"variable {CACHE_VARIABLE} to another folder"
+            )
     refuse_links(folder / _JARS, folder / _STORAGE, cache=cache)
     distribution = _read(folder, version)
     if distribution is None:
@@ -278,7 +280,7 @@ def format_storage(partial: Path, classpath: Sequence[Path], version: str, java:
             f"{_FORMAT_TIMEOUT_S} s; try again when the machine is less busy, or set JAVA_HOME to another Java"
         ) from None
     if result.returncode != 0:
-        output = "\n".join((result.stdout + result.stderr).splitlines()[-20:])
+        output = last_lines(result.stdout + result.stderr)
         raise ClusterError(
             f"Kafka {version} could not format a data folder with {java.description} ({java.path}):\n{output}"
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,26 +15,11 @@ from pytest_kafkaperf.clusters.admin.wire import create_scram_user
 from pytest_kafkaperf.clusters.brokers.config import USER, Security
 from pytest_kafkaperf.clusters.monitoring.probes import Probe
 from pytest_kafkaperf.clusters.monitoring.readings import Key
-from pytest_kafkaperf.core.errors import ClusterError, UsageError
+from pytest_kafkaperf.core.errors import ClusterError, UsageError, warn
 from pytest_kafkaperf.core.notices import Event, EventKind
 
 STOP_TIMEOUT_S = 30
 """Maximum time for a broker to shut down gracefully and hand over its partitions before it is killed."""
-
-_TAIL_LINES = 20
-"""Number of lines from a program's log that an error message shows."""
-_JVM_OPTIONS = re.compile(r"(NOTE: )?Picked up ")
-"""Start of the line on which a JVM prints the options from `JAVA_TOOL_OPTIONS` or `JDK_JAVA_OPTIONS`."""
-
-
-def last_lines(log: str) -> str:
-    """Return the end of a program's log, without stack frames.
-
-    Each JVM prints the options that it takes from the environment, which may contain passwords, so these lines are
-    omitted as well.
-    """
-    lines = [line for line in log.splitlines() if not _JVM_OPTIONS.match(line) and not line.startswith("\tat ")]
-    return "\n".join(lines[-_TAIL_LINES:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +240,7 @@ def launched(make: Callable[[], Fleet], *, what: str) -> Iterator[Fleet]:
             fleet = make()
             try:
                 for server in fleet.servers.values():
-                    stack.callback(server.remove)  # before the start, so that a failed start is also cleaned up
+                    stack.callback(_remove, server)  # before the start, so that a failed start is also cleaned up
                     server.start()
                 fleet.await_ready()
             except ClusterError as error:
@@ -265,6 +249,14 @@ def launched(make: Callable[[], Fleet], *, what: str) -> Iterator[Fleet]:
                 raise ClusterError(f"{what} did not start: {error.reason}", log=_log_of(error, fleet)) from None
             yield fleet
             return
+
+
+def _remove(server: Server) -> None:
+    """Remove a broker; a failure causes only a warning, because an error would hide an earlier one."""
+    try:
+        server.remove()
+    except ClusterError as error:
+        warn(str(error))
 
 
 def _log_of(error: ClusterError, fleet: Fleet) -> str | None:

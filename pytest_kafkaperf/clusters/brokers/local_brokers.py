@@ -82,23 +82,13 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
 
     """
     cache = distribution.cache_folder()
+    disks = _disks(spec)
     runtime = java.find()
     with stopwatch.measure(Span.FETCH):
         kafka = distribution.installed(spec.version or DEFAULT_VERSION, java=runtime, cache=cache)
     security = Security.make(spec.security, [_HOST, "localhost"])
     with ExitStack() as stack:
         folder = stack.enter_context(run_folder(cache / "runs"))
-        disks = [] if spec.log_dirs is None else [Path(part.strip()).resolve() for part in spec.log_dirs.split(",")]
-        if spec.logs_in_memory:
-            disks = [_MEMORY] if _MEMORY.is_mount() else []
-        for disk in disks:
-            if not disk.is_dir():  # do not create it, because a misspelled path could be on a different disk
-                raise ClusterError(f"log_dirs: no such folder {disk}; create it on the intended disk")
-            if (disk / "meta.properties").exists():
-                raise ClusterError(
-                    f"log_dirs: {disk} contains meta.properties, so it is the log folder of another broker; "
-                    "give another folder on that disk"
-                )
         logs = [stack.enter_context(run_folder(disk)) for disk in disks]
         if spec.logs_in_memory:
             _check_memory(spec)  # only now, after leftovers of killed runs have been removed
@@ -116,6 +106,32 @@ def start(spec: ClusterSpec, stopwatch: Stopwatch) -> Iterator[Cluster]:
                 **facts_of(spec),
             }
             yield Cluster.of_fleet(fleet, provider="local", version=kafka.version, facts=facts)
+
+
+def _disks(spec: ClusterSpec) -> list[Path]:
+    """Return the folders that will contain the brokers' logs; empty to keep the logs in the cache folder.
+
+    Raises:
+        ClusterError: a folder does not exist or is unsuitable; the message contains the fix.
+
+    """
+    if spec.logs_in_memory:
+        return [_MEMORY] if _MEMORY.is_mount() else []
+    disks = [] if spec.log_dirs is None else [Path(part.strip()).resolve() for part in spec.log_dirs.split(",")]
+    for disk in disks:
+        if not disk.is_dir():  # do not create it, because a misspelled path could be on a different disk
+            raise ClusterError(f"log_dirs: no such folder {disk}; create it on the intended disk")
+        if "," in str(disk):  # the target of a link
+            raise ClusterError(
+                f"log_dirs: the path {disk} contains a comma, which separates the folders of Kafka's log.dirs; give "
+                "another folder on that disk"
+            )
+        if (disk / "meta.properties").exists():
+            raise ClusterError(
+                f"log_dirs: {disk} contains meta.properties, so it is the log folder of another broker; "
+                "give another folder on that disk"
+            )
+    return disks
 
 
 def _check_memory(spec: ClusterSpec) -> None:

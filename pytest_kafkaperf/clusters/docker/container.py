@@ -20,13 +20,14 @@ from testcontainers.core.container import Reaper
 from testcontainers.core.transferable import build_transfer_tar
 
 from pytest_kafkaperf.clusters.access.access import TOKEN_SUFFIX
-from pytest_kafkaperf.clusters.brokers.distribution import cache_folder
-from pytest_kafkaperf.clusters.brokers.fleet import STOP_TIMEOUT_S, Exit, last_lines
+from pytest_kafkaperf.clusters.brokers.distribution import CACHE_VARIABLE, cache_folder, fetching
+from pytest_kafkaperf.clusters.brokers.fleet import STOP_TIMEOUT_S, Exit
 from pytest_kafkaperf.clusters.brokers.run_folders import is_alive, run_folder
 from pytest_kafkaperf.clusters.docker.daemon import FAILURES, connection, get_image, reason_of
 from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, ExporterProbe, Probe
-from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError
+from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, warn
 from pytest_kafkaperf.core.signals import without_interrupt
+from pytest_kafkaperf.core.text import last_lines
 
 _SEARCHED_LINES = 200
 """Number of lines to search for the last ones that an error message shows. Most others are stack frames."""
@@ -86,7 +87,7 @@ class Container:
     def remove(self) -> None:
         """Kill and remove the container, including its data."""
         if self._created is not None:
-            with without_interrupt():
+            with self._reporting("removed"), without_interrupt():
                 remove(self._created)
 
     def check(self) -> None:
@@ -150,6 +151,9 @@ END_LABEL = "pytest-kafkaperf.end"
 _LONGEST = datetime.timedelta(days=1)
 """Time after which other owners assume that a run has ended."""
 
+_OWNER_TIMEOUT_S = 10
+"""Maximum time to wait for another run that is writing the cache folder's id."""
+
 
 def labels_of(folder: Path) -> dict[str, str]:
     """Return the labels for the run with this folder."""
@@ -176,9 +180,22 @@ def _owner(cache: Path) -> str:
     different change time.
     """
     path = cache / "owner"
-    with contextlib.suppress(FileExistsError), path.open("x", encoding="ascii") as file:
-        file.write(secrets.token_hex(8))
-    return f"{path.read_text(encoding='ascii')}-{path.stat().st_ctime_ns}"
+    try:
+        if not _has_content(path):
+            with fetching(path, "the folder's id", cache=cache, timeout_s=_OWNER_TIMEOUT_S):
+                if not _has_content(path):  # another run may have written it in the meantime
+                    path.write_text(secrets.token_hex(8), encoding="ascii")
+        return f"{path.read_text(encoding='ascii')}-{path.stat().st_ctime_ns}"
+    except OSError as error:
+        raise ClusterError(
+            f"cannot read {path}: {error.strerror}; delete it, or set the environment variable {CACHE_VARIABLE} to "
+            "another folder"
+        ) from None
+
+
+def _has_content(path: Path) -> bool:
+    """Return True if the file exists and is not empty, as it is if the run that created it was killed."""
+    return path.exists() and path.stat().st_size > 0
 
 
 def _now(later: datetime.timedelta = datetime.timedelta()) -> str:
@@ -187,13 +204,29 @@ def _now(later: datetime.timedelta = datetime.timedelta()) -> str:
 
 @contextmanager
 def removing(client: Any, labels: Mapping[str, str]) -> Iterator[None]:
-    """Remove all of this run's resources afterwards, even if their start was interrupted."""
+    """Remove all of this run's resources afterwards, even if their start was interrupted.
+
+    A failure causes only a warning, because an error would hide an earlier one, and other resources would remain.
+    """
     try:
         yield
     finally:
         with without_interrupt():
-            for resource in labelled(client, f"{LABEL}={labels[LABEL]}"):
-                remove(resource)
+            found: list[Any] = []
+            with _warning("look for containers and networks to remove"):
+                found = labelled(client, f"{LABEL}={labels[LABEL]}")
+            for resource in found:
+                with _warning(f"remove {resource.name}"):
+                    remove(resource)
+
+
+@contextmanager
+def _warning(action: str) -> Iterator[None]:
+    """Show a warning instead of an error from the daemon."""
+    try:
+        yield
+    except FAILURES as error:
+        warn(f"could not {action}: {reason_of(error)}; the next run with Docker will try again")
 
 
 def start_reaper(client: Any) -> None:

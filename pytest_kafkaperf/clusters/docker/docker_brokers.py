@@ -57,6 +57,7 @@ from pytest_kafkaperf.clusters.spec import COMPILER, QUICK_JVM_OPTIONS, ClusterS
 from pytest_kafkaperf.core.errors import ClusterError, warn
 from pytest_kafkaperf.core.signals import without_interrupt
 from pytest_kafkaperf.core.spans import Span, Stopwatch
+from pytest_kafkaperf.core.text import last_lines
 
 _PORTS = {CLIENT: 9092, CONTROLLER: 9093, INTERNAL: 9094}
 """Ports inside the container."""
@@ -279,7 +280,7 @@ def _java_of(client: Any, label: str) -> str | None:
     if described is None:
         raise ClusterError(
             f"the Java of {container.name} did not report its version (exit code {result.exit_code} within "
-            f"{_JAVA_PATIENCE_S} s): {output or 'no output'}; make sure that the machine is not overloaded, then run "
-            "the tests again"
+            f"{_JAVA_PATIENCE_S} s): {last_lines(output) or 'no output'}; make sure that the machine is not "
+            "overloaded, then run the tests again"
         )
     return described

@@ -95,7 +95,11 @@ class TestWithDocker:
             assert len(labelled(runs)) == 2  # it, and its network
         assert labelled(runs) == []
 
-    @pytest.mark.parametrize("command", ["exit 124", "echo Killed; exit 137"], ids=["late", "killed"])
+    @pytest.mark.parametrize(
+        "command",
+        ["exit 124", "echo Killed; exit 137", "echo Picked up JAVA_TOOL_OPTIONS: -Dx=hunter2; exit 124"],
+        ids=["late", "killed", "options"],
+    )
     def test_a_java_that_does_not_answer_is_an_error(self, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """Brokers without this fact would be other brokers than those of the baseline."""
         monkeypatch.setattr(docker_brokers, "_JAVA_VERSION_COMMAND", command)

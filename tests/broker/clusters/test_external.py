@@ -17,7 +17,9 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision, with_config
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError
+from tests.support.external_cluster import HERE, LIKE_ELSEWHERE
 from tests.support.patience import PATIENCE_S
+from tests.support.rounds import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,6 +129,20 @@ def test_an_applications_own_cluster_tells_its_properties_too(servers: str) -> N
     assert with_config(told) == told
 
 
+def test_a_fixtures_cluster_is_known_by_its_id_unless_the_fixture_may_have_started_it(three: Cluster) -> None:
+    """Baselines of one cluster must not judge another one, but a new cluster for each run needs a baseline as well."""
+    assert three.fleet is not None
+    elsewhere = Cluster(bootstrap_servers=three.bootstrap_servers.replace(HERE, LIKE_ELSEWHERE))
+    found = with_config(elsewhere)
+    assert (found.brokers, found.facts["cluster id"]) == (3, three.fleet.cluster_id)
+    here = with_config(Cluster(bootstrap_servers=three.bootstrap_servers))
+    assert (here.brokers, "cluster id" in here.facts) == (3, False)
+    named = with_config(replace(elsewhere, facts={"cluster id": "ci"}))
+    assert (named.brokers, named.facts["cluster id"]) == (1, "ci")
+    container = with_config(replace(elsewhere, facts={"image": "apache/kafka:4.1.0"}))
+    assert (container.brokers, "cluster id" in container.facts) == (1, False)
+
+
 def test_a_property_that_is_changed_at_run_time_is_told_from_then_on(servers: str) -> None:
     """By `kafka-configs`, on a Friday afternoon."""
     cluster = with_config(Cluster(bootstrap_servers=servers))
@@ -172,6 +188,20 @@ def test_brokers_that_disagree_are_told_one_by_one(three: Cluster) -> None:
     assert config_of(with_config(three)) == {"log.retention.hours": "1", "num.io.threads": "4"}
 
 
+def test_a_silent_broker_does_not_hide_the_settings_of_the_others(three: Cluster) -> None:
+    """Without them, each setting of the owner would look like one that was taken back."""
+    if three.fleet is not None:
+        three.fleet.restore()  # the broker that another test has stopped
+    first = Cluster(bootstrap_servers=three.bootstrap_servers.partition(",")[0])
+    three.pause_broker(3)
+    try:
+        with within(PATIENCE_S):
+            facts = with_config(first).facts
+    finally:
+        three.resume_broker(3)
+    assert {"config.log.retention.hours": "1", "broker settings": "unknown"}.items() <= facts.items()
+
+
 def test_a_cluster_that_refuses_to_tell_its_properties_is_used_all_the_same() -> None:
     """Who may write to a topic may often not look at brokers."""
     config = {
@@ -181,7 +211,7 @@ def test_a_cluster_that_refuses_to_tell_its_properties_is_used_all_the_same() ->
     with provision(ClusterSpec.of({"security": "sasl_plain", "config": config}), target="local") as cluster:
         assert config_of(cluster) == config  # as the spec says
         client = Cluster(bootstrap_servers=cluster.bootstrap_servers, access=cluster.access)
-        assert with_config(client) is client
+        assert with_config(client) == replace(client, facts={"broker settings": "unknown"})
 
 
 def test_one_of_several_servers_is_enough_to_find_the_cluster(servers: str) -> None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,8 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
-from tests.support.project import Project, guard
+from tests.support.external_cluster import HERE, LIKE_ELSEWHERE
+from tests.support.project import Project, Run, guard
 
 
 def trials_of(project: Project) -> list[int]:
@@ -68,16 +70,29 @@ def test_each_trial_keeps_when_where_and_of_what_code_it_is(project: Project, on
     assert {"kafka", "brokers", "aiokafka", "kernel", "cpu", "memory", "provider"} <= {*trial["fingerprint"]}
 
 
-def test_a_baseline_of_another_cluster_judges_nothing(project: Project, on_broker: str) -> None:
+GIVEN = "import os, pytest\n\n@pytest.fixture\ndef kafka_cluster():\n    return os.environ['SERVERS']\n"
+
+
+@pytest.mark.parametrize("fixture", [False, True], ids=["option", "fixture"])
+def test_a_baseline_of_another_cluster_judges_nothing(project: Project, broker: Cluster, fixture: Any) -> None:
     """Staging and production have one environment, and a slower cluster would hide each regression."""
-    project.test(guard(rounds=1)).run_steadily(on_broker, "--kafka-update-baselines")
+    if fixture:
+        project.write("conftest.py", GIVEN)
+
+    def run_on(cluster: Cluster, *arguments: str) -> Run:
+        servers = cluster.bootstrap_servers
+        if not fixture:
+            return project.run_steadily(f"--kafka-cluster={servers}", *arguments)
+        return project.run_steadily(*arguments, SERVERS=servers.replace(HERE, LIKE_ELSEWHERE))
+
+    project.test(guard(rounds=1))
+    run_on(broker, "--kafka-update-baselines")
     with provision(ClusterSpec(heap="256m"), target="local") as other:
-        elsewhere = f"--kafka-cluster={other.bootstrap_servers}"
-        run = project.run_steadily(elsewhere)
+        run = run_on(other)
         assert run.verdicts == {"test_guard": "INCONCLUSIVE"}, run.out
         assert "the baseline was measured on another cluster (cluster id: " in " ".join(run.out.split())
-        project.run_steadily(elsewhere, "--kafka-update-baselines")
-        again = project.run_steadily(elsewhere)
+        run_on(other, "--kafka-update-baselines")
+        again = run_on(other)
         assert again.report["tests"][0]["baseline_trial_count"] == 1, again.out
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_kafkaperf.clusters.cluster import Cluster, as_cluster
-from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe
+from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, ExporterProbe
 from pytest_kafkaperf.core.errors import UsageError
 
 
@@ -56,6 +56,33 @@ def test_each_exporter_is_read_under_its_address_without_its_login() -> None:
     )
     probes = Cluster(bootstrap_servers="h:9092", metrics_urls=urls).probes()
     assert [*probes] == ["h:1", "gate/one", "gate/two", "[::1]:9/"]
+
+
+def test_exporters_whose_urls_differ_only_in_hidden_parts_are_numbered() -> None:
+    """One gateway can serve all brokers, which a parameter selects, and a query may contain a password."""
+    urls = (
+        "http://gate/metrics?target=broker1&token=2",
+        "http://gate/metrics?target=broker2&token=2",
+        "https://gate/metrics",
+    )
+    probes = Cluster(bootstrap_servers="h:9092", metrics_urls=(*urls, urls[0])).probes()
+    assert probes == {
+        "gate": [ExporterProbe(urls[0])],
+        "gate (2)": [ExporterProbe(urls[1])],
+        "gate (3)": [ExporterProbe(urls[2])],
+    }
+
+
+@pytest.mark.parametrize(
+    ("servers", "problem"),
+    [("broker1:kafka", "'broker1:kafka' is not HOST:PORT"), ("broker1", "'broker1' has no port"), ("", "''")],
+)
+def test_servers_of_a_cluster_are_checked_as_those_of_a_text(servers: str, problem: str) -> None:
+    """The client library raises a ValueError for some of them, with a traceback that explains nothing."""
+    with pytest.raises(UsageError) as raised:
+        as_cluster(Cluster(bootstrap_servers=servers))
+    given = f"the kafka_cluster fixture returned Cluster(bootstrap_servers={servers!r}): {problem}"
+    assert str(raised.value).startswith(given)
 
 
 @pytest.mark.parametrize(

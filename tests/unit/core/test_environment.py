@@ -173,6 +173,19 @@ def test_differences_are_named_with_both_sides() -> None:
     assert differences(now, now) == ()
 
 
+@pytest.mark.parametrize("unread_first", [True, False])
+def test_a_setting_that_no_broker_reported_is_no_difference(*, unread_first: bool) -> None:
+    """A busy cluster that answered late would seem to have lost all the settings of its owner."""
+    read = {"kafka": "4.0.0", "config.num.io.threads": "8", "config.log.retention.hours": "1"}
+    unread = {"kafka": "4.0.0", "broker settings": "unknown", "config.log.retention.hours": "2"}
+    found = differences(unread, read) if unread_first else differences(read, unread)
+    words = ("unknown", "known", "2", "1") if unread_first else ("known", "unknown", "1", "2")
+    assert [each.shown() for each in found] == [
+        "broker settings {} → {}".format(*words[:2]),
+        "broker setting log.retention.hours {} → {}".format(*words[2:]),
+    ]
+
+
 def test_what_matters_most_is_the_first_difference() -> None:
     """A reader of a regression looks at the first line: brokers before clients, these before the machine."""
     names = [

@@ -14,12 +14,21 @@ from pytest_kafkaperf.clusters.brokers.local_brokers import Process
 from pytest_kafkaperf.clusters.brokers.run_folders import PROPERTIES, run_folder
 from pytest_kafkaperf.core import signals
 from pytest_kafkaperf.core.errors import ClusterError
-from pytest_kafkaperf.core.signals import without_interrupt
+from pytest_kafkaperf.core.signals import interrupted_by_sigterm, without_interrupt
 from tests.support.ground import SETTLE_TIMEOUT_S
 from tests.support.orphans import as_broker
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+
+@pytest.fixture
+def _in_background() -> Iterator[None]:
+    """Ignore Ctrl-C, as in a job that a shell script has started with `&`."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("shown", [True, False], ids=["command line", "no command line yet"])
@@ -71,6 +80,42 @@ def test_ctrl_c_is_not_held_back_for_ever(monkeypatch: pytest.MonkeyPatch) -> No
         done.append("all")
     assert done == []
     assert signal.getsignal(signal.SIGINT) is handler
+
+
+@pytest.mark.usefixtures("_in_background")
+def test_sigterm_that_was_held_back_in_the_background_comes_afterwards() -> None:
+    """CI ends jobs by SIGTERM; a job that went on would be killed, and leave brokers behind."""
+    done = []
+    with pytest.raises(KeyboardInterrupt), interrupted_by_sigterm(), without_interrupt():  # noqa: PT012 - as above
+        with without_interrupt():
+            signal.raise_signal(signal.SIGTERM)
+            done.append("inner")
+        done.append("outer")
+    assert done == ["inner", "outer"]
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+@pytest.mark.usefixtures("_in_background")
+def test_sigterm_is_not_held_back_for_ever_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What hangs there can be interrupted in no other way."""
+    monkeypatch.setattr(signals, "_PROTECTED_S", 0)
+    done = []
+    with pytest.raises(KeyboardInterrupt), interrupted_by_sigterm(), without_interrupt():  # noqa: PT012 - as above
+        signal.raise_signal(signal.SIGTERM)
+        done.append("all")
+    assert done == []
+
+
+@pytest.mark.usefixtures("_in_background")
+@pytest.mark.parametrize("protected_s", [60, 0])
+def test_ctrl_c_in_the_background_stays_ignored(monkeypatch: pytest.MonkeyPatch, protected_s: int) -> None:
+    """It is meant for the program in the foreground."""
+    monkeypatch.setattr(signals, "_PROTECTED_S", protected_s)
+    done = []
+    with without_interrupt():
+        signal.raise_signal(signal.SIGINT)
+        done.append("all")
+    assert done == ["all"]
 
 
 def test_a_broker_that_was_removed_is_not_started_again(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import pickle
 import ssl
@@ -132,3 +133,19 @@ def test_nothing_heavy_is_loaded_before_it_is_needed() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=TIMEOUT_S
     )
     assert shown.stdout == "[]\n"
+
+
+def test_a_certificate_file_is_complete_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk would otherwise leave half of one, which the next start of an application would use."""
+    access = Access(protocol="SSL", trusted=MADE.authority)
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(Path, "replace", fail)
+        with pytest.raises(OSError, match="No space left"):
+            access.write_files(tmp_path)
+    assert [*tmp_path.iterdir()] == []
+    access.write_files(tmp_path)
+    assert (tmp_path / "ca.pem").read_text(encoding="ascii") == MADE.authority

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import pickle
 import re
+import socket
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from pytest_kafkaperf.clusters.access import tokens
 from pytest_kafkaperf.clusters.access.tokens import (
     ClientCredentials,
     FixedToken,
@@ -220,6 +222,19 @@ def test_a_function_that_hangs_does_not_hang_a_run(monkeypatch: pytest.MonkeyPat
             tokens.current()
     finally:
         released.set()
+
+
+def test_an_endpoint_that_never_finishes_its_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A timeout for each part of an answer starts again with each part."""
+    monkeypatch.setattr(tokens, "_ENDPOINT_LIMIT_S", 0.2)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/token"
+        source = ClientCredentials(endpoint=url, client_id=CLIENT_ID, client_secret=SecretStr(CLIENT_SECRET))
+        with pytest.raises(ClusterError) as raised:
+            source.fetch()
+    assert str(raised.value) == f"the token endpoint {url} did not answer within 0.2 s"
 
 
 def test_a_file_that_cannot_be_written_keeps_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.access.oauth import OAuth
+from pytest_kafkaperf.clusters.access.tokens import TokenFunction
 from pytest_kafkaperf.clusters.admin.admin import Admin
 from pytest_kafkaperf.clusters.admin.wire import CreateTopic
 from pytest_kafkaperf.core.errors import ClusterError
@@ -60,6 +62,18 @@ def test_deleting_is_bounded_and_told() -> None:
     """A topic that stays behind is somebody's to remove."""
     with within(30), pytest.raises(ClusterError, match=r"^could not delete topic 'topic' on 127"):
         Admin("127.0.0.1:9", Access()).delete_topic("topic", timeout_s=5)
+
+
+def test_a_login_that_hangs_does_not_make_timeouts_longer() -> None:
+    """An event loop waits for its own threads when it closes, and a user's function may take a minute."""
+    released = threading.Event()
+    login = OAuth(source=TokenFunction(function=lambda: released.wait(60)))
+    access = Access(protocol="SASL_PLAINTEXT", login=login)
+    try:
+        with within(30), pytest.raises(ClusterError, match=r"^could not delete consumer groups on 127.*: no answer"):
+            Admin("127.0.0.1:9", access).delete_groups(["group"], timeout_s=1)
+    finally:
+        released.set()
 
 
 def test_a_topic_is_requested_with_the_clusters_own_number_of_replicas() -> None:

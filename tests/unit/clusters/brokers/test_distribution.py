@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_kafkaperf.clusters.brokers import distribution
+from pytest_kafkaperf.clusters.brokers.java import Java
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.clusters.target import DEFAULT_VERSION
@@ -96,6 +97,33 @@ def test_a_version_that_does_not_exist_is_named_with_the_default(cold_cache: Pat
         "): Artifact org.apache.kafka:kafka_2.13:pom:9.9.9 not found. "
         f"Choose a released version with --kafka-cluster=local:VERSION; the default is {DEFAULT_VERSION}"
     )
+
+
+@pytest.mark.parametrize(
+    ("sign", "what"), [(":", "the entries of Java's class path"), (",", "the folders of Kafka's log.dirs")]
+)
+def test_a_cache_path_that_java_or_kafka_would_split_is_refused_before_a_download(
+    tmp_path: Path, sign: str, what: str
+) -> None:
+    """A workspace is often named after a job and its parameters."""
+    cache = tmp_path / f"job{sign}1"
+    with pytest.raises(ClusterError) as raised:
+        installed(cache)
+    assert str(raised.value) == (
+        f"the cache path must not contain {sign!r}, which separates {what}: {cache}; set the environment variable "
+        "PYTEST_KAFKAPERF_CACHE to another folder"
+    )
+    assert not cache.exists()
+
+
+def test_the_error_of_the_tool_that_formats_does_not_show_the_options_of_the_jvm(tmp_path: Path) -> None:
+    """Companies pass the password of a truststore there."""
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\necho 'Picked up JAVA_TOOL_OPTIONS: -Dx=hunter2' >&2\necho no disk\nexit 1\n")
+    java.chmod(0o755)
+    with pytest.raises(ClusterError) as raised:
+        distribution.format_storage(tmp_path, [], "4.1.0", Java(path=java, description="openjdk 21"))
+    assert str(raised.value) == (f"Kafka 4.1.0 could not format a data folder with openjdk 21 ({java}):\nno disk")
 
 
 def test_a_cache_that_cannot_be_written_names_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

