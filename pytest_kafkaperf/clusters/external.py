@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from pytest_kafkaperf.clusters.access.access import HOSTNAME, Access
 from pytest_kafkaperf.clusters.access.client_properties import read_client_properties
-from pytest_kafkaperf.clusters.admin.admin import LOOK_TIMEOUT_S
+from pytest_kafkaperf.clusters.admin.admin import LOOK_TIMEOUT_S, TIMEOUT_S
 from pytest_kafkaperf.clusters.admin.connection import NotReadyError, read_identity, wait_reachable
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.spec import ClusterSpec, not_applied
@@ -60,20 +60,36 @@ def reach(
 def identified(cluster: Cluster) -> Cluster:
     """Return the cluster of a user's fixture with its id and its number of brokers, so that it has its own baselines.
 
-    Sends one metadata request, unless the plugin or testcontainers started the brokers, or the id is already known. If
-    there is no answer, the cluster is returned unchanged, because the load that follows reports the reason. On this
-    machine, a fixture may start a new cluster for each run, so the id is left out.
+    Sends one metadata request, unless the plugin or testcontainers started the brokers, or the id is already known. On
+    this machine, a fixture may start a new cluster for each test, so the id is left out; if such a cluster does not
+    answer, it is returned unchanged, because the load that follows reports the reason.
+
+    Raises:
+        ClusterError: brokers on other machines did not answer. Without their id, a baseline might be replaced with one
+            of another cluster.
+
     """
     if cluster.fleet is not None or cluster.containers or not cluster.facts.keys().isdisjoint((CLUSTER_ID, "image")):
         return cluster
+    servers = cluster.bootstrap_servers
+    is_here = all(map(is_loopback, servers.split(",")))
     try:
-        cluster.access.log_in()  # can take longer than the request
-        cluster_id, brokers = read_identity(cluster.bootstrap_servers, cluster.access, timeout_s=2 * LOOK_TIMEOUT_S)
+        if is_here or servers not in _identities:
+            cluster.access.log_in()  # can take longer than the request
+            timeout_s = 2 * LOOK_TIMEOUT_S if is_here else TIMEOUT_S
+            _identities[servers] = read_identity(servers, cluster.access, timeout_s=timeout_s)
     except ClusterError:
-        return cluster
-    is_here = all(map(is_loopback, cluster.bootstrap_servers.split(",")))
+        if is_here:
+            return cluster
+        raise
+    cluster_id, brokers = _identities[servers]
     identity = {} if is_here or cluster_id is None else {CLUSTER_ID: cluster_id}
-    return dataclasses.replace(cluster, brokers=brokers, facts=MappingProxyType({**cluster.facts, **identity}))
+    facts = MappingProxyType({**cluster.facts, **identity})
+    return dataclasses.replace(cluster, brokers=max(cluster.brokers, brokers), facts=facts)
+
+
+_identities: dict[str, tuple[str | None, int]] = {}
+"""Each cluster's id and number of brokers, by its servers. A broker that restarts later is still one of them."""
 
 
 def _advice(error: NotReadyError, access: Access, client_properties: Path | None) -> str:

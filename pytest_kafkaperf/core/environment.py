@@ -183,24 +183,28 @@ class Change:
             return value
         if self.of is Part.PACKAGES:
             return "not installed"
-        if self.fact == SETTINGS:
-            return "known"
         return default if self.fact.startswith(_WITH_DEFAULT) else "not known"
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, ...]:
     """Return the differences between two fingerprints, most important first.
 
-    If a side's broker settings are unknown, a setting that only one side has is not a difference.
+    If some brokers did not report their settings on one side, only settings that both sides have, with the same value
+    on all brokers, can be a difference.
     """
-    names = {*before, *now}
-    if SETTINGS in names:
-        names = {name for name in names if not name.startswith(_BROKER_SETTING) or (name in before and name in now)}
+    names = {*before, *now} - {SETTINGS}
+    if SETTINGS in before or SETTINGS in now:
+        names = {name for name in names if not name.startswith(_BROKER_SETTING) or _is_on_all(name, before, now)}
     return tuple(
         Change(name, before.get(name), now.get(name), _part_of(name))
         for name in sorted(names, key=_importance)
         if before.get(name) != now.get(name)
     )
+
+
+def _is_on_all(name: str, *sides: Mapping[str, str]) -> bool:
+    """Return True if a setting is known on both sides, and has the same value on all brokers of a side."""
+    return all(name in one and "(broker" not in one[name] for one in sides)
 
 
 def cluster_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Change, ...]:

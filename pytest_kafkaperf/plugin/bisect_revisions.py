@@ -83,10 +83,8 @@ def find_commit(
             try:
                 with checkout(commit) as head:
                     environment = without_origin(os.environ, top, top_folder(head.root))
-                    # The user's `addopts` may select other tests, and pytest may not load plugins on its own. Of
-                    # several --kafka-report, the last one counts.
-                    ours = ["-p", "kafkaperf", "-m", "", "-k", ""]
-                    arguments = [nodeid, *ours, *options, f"--kafka-report=json:{report}"]
+                    # The user's `addopts` may select other tests. Of several --kafka-report, the last one counts.
+                    arguments = [nodeid, *_loading(options), "-m", "", "-k", "", *options, f"--kafka-report=json:{report}"]
                     answer, why = _compared(head, good, arguments, report, environment)
             except UsageError as error:  # the error comes from the commit's checkout or setup
                 answer = "skip"
@@ -149,6 +147,13 @@ def _printed(ran: subprocess.Popen[str]) -> str | None:
     except subprocess.TimeoutExpired:
         ran.kill()  # pytest's supervisor stops everything that pytest started
     return None
+
+
+def _loading(options: Sequence[str]) -> list[str]:
+    """Return the options that load this plugin if pytest loads no plugin on its own, and the user does not load it."""
+    given = [os.environ.get("PYTEST_PLUGINS", ""), *options]
+    is_loaded = not os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD") or any("kafkaperf" in each for each in given)
+    return [] if is_loaded else ["-p", "kafkaperf"]
 
 
 def _compared(

@@ -99,7 +99,7 @@ def read_settings(
         ini=values.ini,
         root=root,
         invocation_folder=invocation_folder,
-        addopts_select=any(option.startswith("-m") for option in addopts),
+        selecting=tuple(name for name in ("-m", "-k") if any(option.startswith(name) for option in addopts)),
         cluster=cluster,
         workers=_workers(values.get("workers"), insecure=values.has("insecure-workers")),
         client_config=values.path("client-config"),

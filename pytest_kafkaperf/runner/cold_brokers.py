@@ -87,7 +87,9 @@ def cold_judgement(
     paired = any(trial.other_side is not None for trial in trials)  # for example after a side-by-side re-test
     uneven = any(trial.is_uneven for trial in trials)
     checks = tuple(
-        _doubted(check) if check.expression in unsafe else _cold_check(check, paired=paired, uneven=uneven)
+        _doubted(check)
+        if check.expression in unsafe and not check.is_proven
+        else _cold_check(check, paired=paired, uneven=uneven)
         for check in judgement.checks
     )
     if checks == judgement.checks and not kept:

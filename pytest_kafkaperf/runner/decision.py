@@ -228,9 +228,11 @@ def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> T
 
 
 def _has_errors(trial: Trial, judging: Judging) -> bool:
-    """Return True if a limit on errors is violated, or on another metric that further rounds cannot make better."""
+    """Return True if an upper limit on errors, or on another sum, is violated, which further rounds cannot change."""
+    limits = (*judging.test.thresholds, *judging.test.implied)
+    sums = {one.expression for one in limits if one.metric.over_rounds == "sum" and one.allows_better}
     checks = judging.judge([trial]).checks
-    return any(each.outcome is Verdict.VIOLATED and metric(each.metric).over_rounds == "sum" for each in checks)
+    return any(each.outcome is Verdict.VIOLATED and each.expression in sums for each in checks)
 
 
 def end(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pytest_kafkaperf.clusters.target import External
 from pytest_kafkaperf.core.metrics import CATALOGUE, FINAL_METRICS
@@ -291,7 +291,7 @@ class Judging:
         is_late = only_late(judgement.problems)
         sure = [trial.certain(latencies=is_late) for trial in counted]
         rounds = [one for trial in sure for one in trial.rounds]
-        known = [one for one in thresholds if all(one.metric.name in each for each in rounds)]
+        known = [one for one in thresholds if _is_known(one.metric.name, rounds)]
         certain = judge(known, sure, comparison, bounds=bounds)
         if _fails(certain):
             return _led(judgement, certain)
@@ -302,6 +302,11 @@ class Judging:
     def _skew_problems(self, trials: Sequence[Trial]) -> list[Problem]:
         rounds = [one for trial in judged(trials) for one in trial.all_rounds]
         return skew_problems(self.test.thresholds, rounds)
+
+
+def _is_known(name: str, rounds: Sequence[Mapping[str, float]]) -> bool:
+    """Return True if the rounds have enough values for a metric: all of them or, as a fault counts anyway, any."""
+    return (any if name in FINAL_METRICS else all)(name in one for one in rounds)
 
 
 def _regressed(check: Check) -> Check:

@@ -39,8 +39,8 @@ class Settings:
     """pytest's root folder."""
     invocation_folder: Path
     """The folder in which pytest was started."""
-    addopts_select: bool
-    """True if `addopts` in the ini file contains `-m`, which can deselect a test even if its nodeid is given."""
+    selecting: tuple[str, ...]
+    """Options in the ini file's `addopts` that can deselect a test even if its nodeid is given: `-m` and `-k`."""
     cluster: Target
     workers: WorkerAllocation
     client_config: Path | None
@@ -98,7 +98,7 @@ class Settings:
         if self.invocation_folder != self.root:
             file = file_of(nodeid)
             nodeid = os.path.relpath(self.root / file, self.invocation_folder) + nodeid.removeprefix(file)
-        return (nodeid, "-m", "") if self.addopts_select else (nodeid,)
+        return (nodeid, *(part for option in self.selecting for part in (option, "")))
 
     def fields(self, names: tuple[str, ...], source: str) -> dict[str, str]:
         """Return the fields that `source` (`command line` or `ini`) sets."""

@@ -105,7 +105,7 @@ class _Unfinished:
         known = self.so_far()
         if known.is_faulty or known.own_failed:
             return dataclasses.replace(known, problems=(*known.problems, Problem.of(error)))
-        own_failed = self._sides[0].failure is error
+        own_failed = self._sides[0].failure is not None
         return dataclasses.replace(not_run(error), created=self._created, own_failed=own_failed)
 
 

@@ -86,9 +86,14 @@ class Threshold:
     @property
     def allows_better(self) -> bool:
         """True if any value that is better than one within the limit is also within it, unlike with `errors >= 1`."""
-        if self.metric.better == "lower":
-            return self.operator.startswith("<") or (self.operator == "==" and self.limit == Absolute(value=0.0))
-        return self.operator.startswith(">")
+        is_lower = self.metric.better == "lower"
+        best = 0.0 if is_lower else _HIGHEST.get(self.metric.name)
+        is_best = self.operator == "==" and best is not None and self.limit == Absolute(value=best)
+        return is_best or self.operator.startswith("<" if is_lower else ">")
+
+
+_HIGHEST = {"app.output_ratio": 1.0}
+"""Highest possible values."""
 
 
 def count_gated(thresholds: Iterable[Threshold]) -> int:

@@ -102,7 +102,7 @@ def fetching(path: Path, what: str, *, cache: Path, timeout_s: int) -> Iterator[
             yield
     except Timeout:
         raise ClusterError(
-            f"another run has been downloading {what} for {timeout_s} s and holds {lock}; stop it and try again"
+            f"another run has been preparing {what} for {timeout_s} s and holds {lock}; stop it and try again"
         ) from None
     except OSError as error:
         raise ClusterError(

@@ -192,10 +192,11 @@ class DaskWorkers:
         payload = scenario.payload
         if not isinstance(payload, Samples) or payload.path is None:
             return None
-        targets: dict[str, Any] = {"workers": sorted(set(addresses)), "broadcast": True, "asynchronous": True}
+        workers = sorted(set(addresses))
         try:
             content = Path(payload.path).read_bytes()
-            return self._dask.sync(self._dask.scatter, content, callback_timeout=_UPLOAD_S, **targets)
+            send = functools.partial(self._dask.scatter, content, workers=workers, broadcast=True, asynchronous=True)
+            return self._dask.sync(send, callback_timeout=_UPLOAD_S)
         except (OSError, TimeoutError, KeyError) as error:  # KeyError: a worker has left
             raise LoadError(
                 f"the sample file {payload.path} could not be sent to the Dask workers: {error!r}"

@@ -51,7 +51,7 @@ _SLICE_SEEDS = 2000
 """Distance from a test's first seed to that of its first warm-up slice."""
 PROBE_SEEDS = 9000
 """The same for the probe. An application that ignores records which it has already seen must not know a round's."""
-_BACKLOG_SEEDS = 20_000
+_BACKLOG_SEEDS = 5000
 """The same for a round's backlog."""
 _HASTY_TIMEOUT_S = 3
 """Time limit for deleting consumer groups after an aborted trial, when the cluster may be gone or a user is waiting."""

@@ -222,6 +222,6 @@ def test_transactions_that_could_not_be_aborted_are_named(
 def test_a_commit_sends_the_records_that_linger(broker: Cluster, load: Load) -> None:
     """As that of an application, which commits as soon as it has sent all of them."""
     fields = RECORD | {"rate": 100, "duration": "2 s", "warmup": "200 ms", "linger": "5 s"}
-    ran = load(broker, transaction_size=10, partitions=1, batch_size=3000, **fields)
+    ran = load(broker, transaction_size=10, **fields)
     assert ran.faults == []
     assert ran.metrics["produce.latency.p50"] < 2.5  # the tenth record comes 90 ms after the first

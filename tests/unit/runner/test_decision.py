@@ -462,10 +462,19 @@ def test_a_problem_that_slow_brokers_can_cause_does_not_end_a_test_after_a_short
     assert log.count("A") == measured * ROUNDS
 
 
-@pytest.mark.parametrize(("errors", "trials"), [(9.0, [ROUNDS, 1]), (0.0, [ROUNDS])])
-def test_a_fresh_trial_that_was_broken_off_counts_if_it_had_errors(errors: float, trials: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("text", "errors", "trials"),
+    [
+        ("errors == 0", 9.0, [ROUNDS, 1]),
+        ("errors == 0", 0.0, [ROUNDS]),
+        ("errors >= 30", 9.0, [ROUNDS]),  # three more rounds could add the rest
+    ],
+)
+def test_a_fresh_trial_that_was_broken_off_counts_if_it_had_errors(
+    text: str, errors: float, trials: list[int]
+) -> None:
     """More rounds would not take them back."""
-    limit = parse_threshold("errors == 0")
+    limit = parse_threshold(text)
 
     class Failing(Timed):
         def measure(self, workers: Workers) -> Round:
@@ -483,5 +492,5 @@ def test_a_fresh_trial_that_was_broken_off_counts_if_it_had_errors(errors: float
     side = Failing("A", [])
     side.takes_later_s = 300.0
     budget = time_budget_of(ROUNDS, left_s=400, clock=lambda: side.now_s)
-    ran = decision_of(runner_of(side), ScriptedJudging(judge), budget)
+    ran = decision_of(runner_of(side), ScriptedJudging(judge, text), budget)
     assert [len(trial.rounds) for trial in ran.trials] == trials

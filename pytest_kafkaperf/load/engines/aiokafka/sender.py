@@ -87,6 +87,10 @@ class Sender(sender.Sender):  # type: ignore[misc]
 
         A refused batch leaves a gap in the sequence numbers of its partition, so that the broker would refuse all later
         batches in the same epoch.
+
+        Raises:
+            KafkaError: the coordinator refused.
+
         """
         manager = self._txn_manager
         manager.state = TransactionState.UNINITIALIZED
@@ -94,7 +98,11 @@ class Sender(sender.Sender):  # type: ignore[misc]
         manager._pid_waiter = asyncio.get_running_loop().create_future()  # noqa: SLF001
         manager._sequence_numbers.clear()  # noqa: SLF001
         manager.notify_task_waiter()
-        await manager.wait_for_pid()
+        begun = asyncio.ensure_future(manager.wait_for_pid())
+        await asyncio.wait([begun, self._sender_task], return_when=asyncio.FIRST_COMPLETED)
+        if not begun.done():  # the coordinator refused, which ends the sender
+            begun.cancel()
+            raise KafkaError("the producer's next epoch was refused")
 
     def _post(self, node: int, batches: Batches) -> None:
         self._in_flight.add(node)
