@@ -61,13 +61,8 @@ def identified(cluster: Cluster) -> Cluster:
     """Return the cluster of a user's fixture with its id and its number of brokers, so that it has its own baselines.
 
     Sends one metadata request, unless the plugin or testcontainers started the brokers, or the id is already known. On
-    this machine, a fixture may start a new cluster for each test, so the id is left out; if such a cluster does not
-    answer, it is returned unchanged, because the load that follows reports the reason.
-
-    Raises:
-        ClusterError: brokers on other machines did not answer. Without their id, a baseline might be replaced with one
-            of another cluster.
-
+    this machine, a fixture may start a new cluster for each test, so the id is left out. If there is no answer, the
+    cluster is returned unchanged, because the load that follows reports the reason.
     """
     if cluster.fleet is not None or cluster.containers or not cluster.facts.keys().isdisjoint((CLUSTER_ID, "image")):
         return cluster
@@ -79,9 +74,7 @@ def identified(cluster: Cluster) -> Cluster:
             timeout_s = 2 * LOOK_TIMEOUT_S if is_here else TIMEOUT_S
             _identities[servers] = read_identity(servers, cluster.access, timeout_s=timeout_s)
     except ClusterError:
-        if is_here:
-            return cluster
-        raise
+        return cluster
     cluster_id, brokers = _identities[servers]
     identity = {} if is_here or cluster_id is None else {CLUSTER_ID: cluster_id}
     facts = MappingProxyType({**cluster.facts, **identity})

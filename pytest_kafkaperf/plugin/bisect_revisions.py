@@ -84,7 +84,8 @@ def find_commit(
                 with checkout(commit) as head:
                     environment = without_origin(os.environ, top, top_folder(head.root))
                     # The user's `addopts` may select other tests. Of several --kafka-report, the last one counts.
-                    arguments = [nodeid, *_loading(options), "-m", "", "-k", "", *options, f"--kafka-report=json:{report}"]
+                    every = [*_loading(options), "-m", "", "-k", ""]
+                    arguments = [nodeid, *every, *options, f"--kafka-report=json:{report}"]
                     answer, why = _compared(head, good, arguments, report, environment)
             except UsageError as error:  # the error comes from the commit's checkout or setup
                 answer = "skip"

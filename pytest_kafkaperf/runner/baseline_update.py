@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from pytest_kafkaperf.core.environment import CLUSTER_ID
 from pytest_kafkaperf.core.files import lock_folder
 from pytest_kafkaperf.core.metrics import Metric
 from pytest_kafkaperf.core.notices import Notice, Remark
@@ -46,6 +47,8 @@ def update_baseline(
         chosen, notes = accepted(mode, result, thresholds=thresholds, exists=old is not None, calibrated=calibrated)
         scenario = workload_of(result.scenario, result.plan)
         record = old if mode == "add" and chosen else None
+        if record is not None and _lost_identity(record, result):
+            return None, [*notes, Notice(Remark.NOT_WRITTEN, {"reason": _UNIDENTIFIED})]
         dropped = [] if record is None else scenario_changes(record.scenario, scenario)
         for trial in chosen:
             one = BaselineRecord.of_trial(
@@ -63,6 +66,17 @@ def update_baseline(
         store.save(record)
     again = [Notice(Remark.STARTS_AGAIN, {"changes": "; ".join(dropped)})] if dropped else []
     return record, [*notes, *again]
+
+
+_UNIDENTIFIED = (
+    "the cluster's ID is unknown, but the baseline is that of a cluster with an ID; run the test again, or replace the "
+    "baseline with --kafka-update-baselines"
+)
+
+
+def _lost_identity(record: BaselineRecord, result: Result) -> bool:
+    """Return True if the id of the baseline's cluster is known, and that of this run's cluster is not."""
+    return CLUSTER_ID in record.trials[-1].fingerprint and CLUSTER_ID not in result.cluster.fingerprint
 
 
 def accepted(

@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.environment import Change, differences
 from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.problems import Problem, ProblemKind
 from pytest_kafkaperf.plugin.option_values import read_settings
-from pytest_kafkaperf.runner.baseline_update import accepted
+from pytest_kafkaperf.runner.baseline_update import accepted, update_baseline
 from pytest_kafkaperf.runner.evidence import Judging, baseline_doubts, stale_notes
 from pytest_kafkaperf.runner.perftest import read_perftest
 from pytest_kafkaperf.runner.result import Trial
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.scenarios.threshold import parse_threshold
 from pytest_kafkaperf.verdict.baseline_file import BaselineRounds
+from pytest_kafkaperf.verdict.baseline_store import BaselineStore
 from pytest_kafkaperf.verdict.outcome import Check, Verdict
 from pytest_kafkaperf.verdict.reasons import Obstacle, ObstacleKind
 from tests.support.problems import problem_told
@@ -197,3 +199,27 @@ def test_a_baseline_of_another_scenario_is_not_made_again_by_chance() -> None:
         settings,
     )
     assert judge.judge([trial()]).verdict == "INCONCLUSIVE"
+
+
+@pytest.mark.parametrize(("mode", "kept"), [("add", ["of-ci"]), ("replace", [None])])
+def test_a_cluster_whose_id_could_not_be_read_replaces_no_baseline_by_chance(
+    tmp_path: Path, mode: str, kept: list[str | None]
+) -> None:
+    """It may be the same one, which was busy for a moment."""
+    store = BaselineStore(tmp_path / "kafka-baselines")
+
+    def update(mode: str, facts: Mapping[str, str]) -> tuple[bool, list[Remark]]:
+        settings = read_settings({"update-baselines": mode}, {}, invocation_folder=Path(), root=Path())
+        cluster = Cluster(bootstrap_servers="broker1:9092", provider="external", facts=facts)
+        result = bare_result(trial(), cluster=cluster)
+        record, notes = update_baseline(
+            store, settings, result, environment="ci", thresholds=LIMITS, commit=None
+        )
+        return record is not None, [note.remark for note in notes]
+
+    assert update("add", {"cluster id": "of-ci"}) == (True, [])
+    is_kept = kept != [None]
+    assert update(mode, {}) == (not is_kept, [Remark.NOT_WRITTEN] * is_kept)
+    found = store.load("ci", bare_result(trial()).nodeid)
+    assert found is not None
+    assert [one.fingerprint.get("cluster id") for one in found.trials] == kept

@@ -470,9 +470,7 @@ def test_a_problem_that_slow_brokers_can_cause_does_not_end_a_test_after_a_short
         ("errors >= 30", 9.0, [ROUNDS]),  # three more rounds could add the rest
     ],
 )
-def test_a_fresh_trial_that_was_broken_off_counts_if_it_had_errors(
-    text: str, errors: float, trials: list[int]
-) -> None:
+def test_a_fresh_trial_that_was_broken_off_counts_if_it_had_errors(text: str, errors: float, trials: list[int]) -> None:
     """More rounds would not take them back."""
     limit = parse_threshold(text)
 
