@@ -212,9 +212,7 @@ def test_a_cluster_whose_id_could_not_be_read_replaces_no_baseline_by_chance(
         settings = read_settings({"update-baselines": mode}, {}, invocation_folder=Path(), root=Path())
         cluster = Cluster(bootstrap_servers="broker1:9092", provider="external", facts=facts)
         result = bare_result(trial(), cluster=cluster)
-        record, notes = update_baseline(
-            store, settings, result, environment="ci", thresholds=LIMITS, commit=None
-        )
+        record, notes = update_baseline(store, settings, result, environment="ci", thresholds=LIMITS, commit=None)
         return record is not None, [note.remark for note in notes]
 
     assert update("add", {"cluster id": "of-ci"}) == (True, [])
