@@ -18,8 +18,8 @@ _SHARE = 1 / 3
 comparison shows whether that cause is the machine or Kafka. If each of 6 tests has a 10% probability of being falsely
 suspected, this share is exceeded in 2 of 100 runs."""
 
-_FRESH_WITHOUT_RESTART = 1
-"""Number of fresh trials on unchanged brokers before these restart."""
+FIRST_RESTARTED = 3
+"""The trial before which unchanged brokers restart, counting a test's first trial as 1."""
 
 
 class CommonShift:
@@ -71,7 +71,7 @@ def _is_sure(trials: Sequence[Trial], side_by_side: Sequence[Check]) -> bool:
 
     Cold brokers are slower on any machine, and so are brokers whose JVM had a bad start.
     """
-    return not any(map(is_cold, trials)) and (bool(side_by_side) or len(trials) > _FRESH_WITHOUT_RESTART + 1)
+    return not any(map(is_cold, trials)) and (bool(side_by_side) or len(trials) >= FIRST_RESTARTED)
 
 
 def _open(check: Check) -> bool:

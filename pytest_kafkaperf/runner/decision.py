@@ -229,8 +229,7 @@ def _fresh_trial(bench: Bench, trials: Sequence[Trial], way: FurtherTrials) -> T
 
 def _has_errors(trial: Trial, judging: Judging) -> bool:
     """Return True if an upper limit on errors, or on another sum, is violated, which further rounds cannot change."""
-    limits = (*judging.test.thresholds, *judging.test.implied)
-    sums = {one.expression for one in limits if one.metric.over_rounds == "sum" and one.allows_better}
+    sums = {one.expression for one in judging.test.limits if one.metric.over_rounds == "sum" and one.allows_better}
     checks = judging.judge([trial]).checks
     return any(each.outcome is Verdict.VIOLATED and each.expression in sums for each in checks)
 

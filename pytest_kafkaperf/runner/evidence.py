@@ -269,7 +269,7 @@ class Judging:
 
         Neither this machine nor cold brokers can be the reason, so such a trial always counts.
         """
-        limits = [one for one in (*self.test.thresholds, *self.test.implied) if one.metric.name in FINAL_METRICS]
+        limits = [one for one in self.test.limits if one.metric.name in FINAL_METRICS]
         return [one.metric.name for one in limits if one.allows_better and self._violates(rounds, one)]
 
     def _violates(self, rounds: Sequence[Round], limit: Threshold) -> bool:
@@ -283,7 +283,7 @@ class Judging:
         """Judge the thresholds using the trials that count; if these have problems, use only what is still certain."""
         counted, bounds = judged(trials), frozenset(at_least(trials))
         problems = (*problems_of(trials), *self._skew_problems(trials))
-        thresholds = (*self.test.thresholds, *self.test.implied)
+        thresholds = self.test.limits
         measured = [trial.measured for trial in counted]
         judgement = judge(thresholds, measured, comparison, problems=problems, bounds=bounds)
         if not judgement.problems:

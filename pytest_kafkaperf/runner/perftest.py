@@ -112,6 +112,11 @@ class PerfTest:
         return kept or self.live_baseline is not None or self.plan is not None or not is_safe
 
     @property
+    def limits(self) -> tuple[Threshold, ...]:
+        """The declared and the implied thresholds."""
+        return (*self.thresholds, *self.implied)
+
+    @property
     def implied(self) -> tuple[Threshold, ...]:
         """Thresholds that apply without being declared, unless the test has a threshold on the same metric."""
         if self.is_smoke_test:

@@ -22,6 +22,7 @@ from pytest_kafkaperf.core.environment import Change, code_change, differences
 from pytest_kafkaperf.core.errors import ClusterError, UsageError
 from pytest_kafkaperf.core.notices import Notice, Remark
 from pytest_kafkaperf.core.text import is_secret
+from pytest_kafkaperf.runner.common_shift import FIRST_RESTARTED
 from pytest_kafkaperf.runner.decision import Bench, Decision, FirstTrial, FurtherTrials, RetestFailedError, decide, end
 from pytest_kafkaperf.runner.perf_run import PerfRun
 from pytest_kafkaperf.runner.perftest import PerfTest
@@ -91,7 +92,7 @@ def _on_unchanged_brokers(suspected: Suspected, _against: Sequence[str]) -> Iter
     suspected.bench.budget.confirm(side_by_side=False)
     yield FurtherTrials(
         runner=suspected.bench.runner,
-        restart_before=3,
+        restart_before=FIRST_RESTARTED,
         label=_LABEL,
         brokers=_baseline_brokers(suspected, suspected.cluster, are_own=True),
         note=Notice(Remark.RETESTED_ON_UNCHANGED_BROKERS, {"version": suspected.cluster.version}),

@@ -18,6 +18,7 @@ from pytest_kafkaperf.clusters.provision import provision, with_config
 from pytest_kafkaperf.clusters.spec import ClusterSpec
 from pytest_kafkaperf.core.errors import ClusterError
 from tests.support.rounds import within
+from tests.support.silent import silent_server
 
 HINT = (
     ". Check the address and the port in --kafka-cluster, that the brokers are up, and that their listener is "
@@ -66,10 +67,8 @@ def test_servers_that_do_not_answer_are_given_up_soon(monkeypatch: pytest.Monkey
     """The load that follows tells better what is wrong."""
     assert admin.LOOK_TIMEOUT_S <= 5
     monkeypatch.setattr(admin, "LOOK_TIMEOUT_S", 0.3)
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        for server in ("127.0.0.1:9", f"127.0.0.1:{silent.getsockname()[1]}"):
+    with silent_server() as silent:
+        for server in ("127.0.0.1:9", silent):
             cluster = Cluster(bootstrap_servers=server)
             with within(30):  # a request of the client alone takes 40 s
                 assert with_config(cluster) == replace(cluster, facts={"broker settings": "unknown"})
@@ -93,12 +92,11 @@ def test_servers_that_refuse_connections_are_named_with_the_reason(
 def test_a_server_that_never_answers_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A port that something else than Kafka listens on."""
     monkeypatch.setattr(connection, "_MIN_ATTEMPT_S", 0.3)
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        server = f"127.0.0.1:{silent.getsockname()[1]}"
-
-        with pytest.raises(ClusterError) as raised, provision(ClusterSpec(), target=server, connect_timeout_s=1):
-            pass
+    with (
+        silent_server() as server,
+        pytest.raises(ClusterError) as raised,
+        provision(ClusterSpec(), target=server, connect_timeout_s=1),
+    ):
+        pass
 
     assert str(raised.value) == f"{server} is not ready after 1 s: no answer{HINT}"

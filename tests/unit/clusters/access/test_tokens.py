@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import pickle
 import re
-import socket
 import sys
 import threading
 import time
@@ -32,6 +31,7 @@ from pytest_kafkaperf.clusters.access.tokens import (
     write_token_file,
 )
 from pytest_kafkaperf.core.errors import ClusterError
+from tests.support.silent import silent_server
 from tests.support.token_server import CLIENT_ID, CLIENT_SECRET, TokenServer, token_server
 
 
@@ -227,10 +227,8 @@ def test_a_function_that_hangs_does_not_hang_a_run(monkeypatch: pytest.MonkeyPat
 def test_an_endpoint_that_never_finishes_its_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A timeout for each part of an answer starts again with each part."""
     monkeypatch.setattr(tokens, "_ENDPOINT_LIMIT_S", 0.2)
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        url = f"http://127.0.0.1:{silent.getsockname()[1]}/token"
+    with silent_server() as address:
+        url = f"http://{address}/token"
         source = ClientCredentials(endpoint=url, client_id=CLIENT_ID, client_secret=SecretStr(CLIENT_SECRET))
         with pytest.raises(ClusterError) as raised:
             source.fetch()
