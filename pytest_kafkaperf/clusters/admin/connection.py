@@ -107,6 +107,7 @@ async def connected(bootstrap_servers: str, access: Access) -> AsyncIterator[Any
 
 async def close(client: Any) -> None:
     """Close one of aiokafka's clients; give up after a timeout."""
+    await asyncio.sleep(0)  # aiokafka cannot close a client whose tasks have not begun
     with contextlib.suppress(KafkaError, OSError, TimeoutError):
         async with asyncio.timeout(_CLOSE_TIMEOUT_S):
             await (client.close if hasattr(client, "close") else client.stop)()

@@ -118,6 +118,22 @@ def test_an_engine_does_what_its_assignment_says(
     assert consumed.latency.total == total
 
 
+def test_an_engine_audits_a_log_without_new_records(broker: Cluster, topic: str, client: str) -> None:
+    """A topic may refuse all records; then, the reader has nothing to wait for before it is closed."""
+    task = AuditTask(
+        bootstrap_servers=broker.bootstrap_servers,
+        access=broker.access,
+        topic=topic,
+        scenario=scenario_of(client, LOADS["closed loop"]),
+        offsets={0: (0, 0), 1: (0, 0)},
+        failed=[],
+        acknowledged=0,
+        nonce=NO_NONCE,
+    )
+    with WorkerPool(1, Processes) as pool:
+        assert pool.audit(task) == Audit(lost=0, duplicated=0, reordered=0)
+
+
 def test_an_engine_names_the_client_that_cannot_connect(client: str) -> None:
     """The text is the reason of the round, and all that the user has to go by."""
     with socket.socket() as unused:

@@ -63,7 +63,8 @@ def test_any_other_failure_is_a_failure(project: Project, on_broker: str, other:
 
 def test_a_report_that_cannot_be_written_fails_the_run(project: Project, on_broker: str) -> None:
     """Somebody relies on it; and it must not turn into "could not be judged"."""
-    run = project.test(UNTRUSTED).run(on_broker, f"--kafka-report=markdown:{project.folder}")
+    in_the_way = 'from pathlib import Path\n\ndef test_other():\n    Path("summary.md").mkdir()\n'
+    run = project.test(UNTRUSTED + in_the_way).run(on_broker, "--kafka-report=markdown:summary.md")
     assert (run.status, run.report["exit_status"]) == (FAILED, FAILED)
 
 

@@ -16,15 +16,20 @@ CONSENT = "-okafka_writable_topics=shrinking"
 SHRINKING = """
 import asyncio
 
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 
-async def limit_batches(servers, size):
+async def refuse_the_rest(servers):
+    partitions = [TopicPartition("shrinking", number) for number in range(3)]
+    async with AIOKafkaConsumer(bootstrap_servers=servers) as reader:
+        while sum((await reader.end_offsets(partitions)).values()) < 500:
+            await asyncio.sleep(0.01)
     admin = AIOKafkaAdminClient(bootstrap_servers=servers)
     await admin.start()
     await admin.alter_configs(
-        [ConfigResource(ConfigResourceType.TOPIC, "shrinking", {{"max.message.bytes": str(size)}})]
+        [ConfigResource(ConfigResourceType.TOPIC, "shrinking", {{"max.message.bytes": "1000"}})]
     )
     await admin.close()
 
@@ -33,7 +38,7 @@ async def limit_batches(servers, size):
 @pytest.mark.kafka_threshold({thresholds})
 def test_half(kafka_perf, kafka_cluster):
     servers = kafka_cluster.bootstrap_servers
-    kafka_perf.at("1 s", lambda: asyncio.run(limit_batches(servers, 1000)))
+    kafka_perf.at("1 s", lambda: asyncio.run(refuse_the_rest(servers)))
     kafka_perf()
 """
 
