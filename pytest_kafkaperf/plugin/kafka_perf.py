@@ -217,7 +217,7 @@ class FixtureRun:
             cluster = as_cluster(self._cluster)
             self._serve_peer(cluster)
             declared = test = configure(self._test).with_recorded(self._recorded)
-            if self._benchmark is not None and is_disabled(node.config):
+            if is_disabled(node.config):
                 test = declared.as_smoke_test()
             own = perf.side(test, cluster, self._actions(duration_s=test.scenario.duration))
             with self._watching(test, own) as watch:

@@ -81,6 +81,14 @@ def test_disabled_it_is_a_smoke_test(project: Project, on_broker: str) -> None:
     assert "smoke test (--benchmark-disable): the test ran one round, and no threshold was judged" in smoke.out
 
 
+def test_disabled_it_is_a_smoke_test_even_if_it_times_something_itself(project: Project, on_broker: str) -> None:
+    """Another revision does not even start then, so a test that waited for it could not be judged."""
+    project.test(BROKEN.replace("record_size):", "record_size, benchmark):\n    benchmark(int, '7')"))
+    smoke = project.run(on_broker, "--benchmark-disable", "-k", "[100]")
+    assert smoke.status == pytest.ExitCode.OK, smoke.out
+    assert [len(test["trials"][0]["rounds"]) for test in smoke.report["tests"]] == [1]
+
+
 def test_a_run_that_cannot_be_trusted_is_in_no_file(project: Project, on_broker: str) -> None:
     """It has no results: the one broker refuses a topic with three replicas."""
     project.test(FINE.replace("rounds=2", "rounds=2, replication_factor=3"))
