@@ -1,9 +1,10 @@
 """Repeats of tests whose load was too much for a busy machine.
 
 Such a test says nothing about the plugin: the plugin itself has reported INVALID because the load generator was too
-slow. Every other failure counts. `GeneratorTooSlowError` takes the place of the test's own error then, and
-pytest-rerunfailures repeats tests that end with it. If the last attempt ends like this as well, the test is skipped
-with that reason, and `.ci/run` fails. The `conftest.py` of a folder takes the hooks from here.
+slow, or a violated `unsent == 0`, which nobody had declared, because the brokers were too slow. Every other failure
+counts. `GeneratorTooSlowError` takes the place of the test's own error then, and pytest-rerunfailures repeats tests
+that end with it. If the last attempt ends like this as well, the test is skipped with that reason, and `.ci/run` fails.
+The `conftest.py` of a folder takes the hooks from here.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pytest
 
 from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.runner.rounds.round import Round
+from pytest_kafkaperf.verdict.outcome import Verdict
 
 REPEATS = 2
 _seen: list[str] = []
@@ -28,8 +30,10 @@ class GeneratorTooSlowError(Exception):
 
 
 def note_rounds(rounds: Iterable[Round]) -> None:
-    """Remember invalid rounds that ran in this process."""
-    _note((problem.kind, problem.text) for one in rounds for problem in one.problems)
+    """Remember invalid rounds that ran in this process, and those that were repeated."""
+    for one in rounds:
+        _note((problem.kind, problem.text) for problem in one.problems)
+        _note(_repeated(map(str, one.warnings)))
 
 
 def note_report(file: Path) -> None:
@@ -64,13 +68,21 @@ def _note(problems: Iterable[tuple[str, str]]) -> None:
 def _problems(value: Any) -> Iterator[tuple[str, str]]:
     """Give the kind and the text of each problem of the tests, trials and rounds of a report.
 
-    Of a first trial that was measured again only a note is left.
+    Of a repeated first trial only a note is left, and of a repeated round only a warning. Actions ran again in it, on
+    what the first attempt had left.
     """
     if isinstance(value, dict):
         yield from ((one["kind"], one["text"]) for one in value.get("problems", ()))
-        invalidated = [note["text"] for note in value.get("notes", ()) if "was repeated: " in note["text"]]
-        yield from ((ProblemKind.GENERATOR_TOO_SLOW, note) for note in invalidated if "generator too slow: " in note)
+        if value.get("metric") == "unsent" and value["implied"] and value["verdict"] == Verdict.VIOLATED:
+            yield ProblemKind.GENERATOR_TOO_SLOW, f"{value['expression']}: {value['observed']:g} unsent"
+        yield from _repeated(one["text"] for one in (*value.get("notes", ()), *value.get("warnings", ())))
         value = list(value.values())
     if isinstance(value, list):
         for each in value:
             yield from _problems(each)
+
+
+def _repeated(remarks: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Give the kind and the text of the problems for which something was repeated."""
+    texts = [text for text in remarks if "was repeated: " in text and "generator too slow: " in text]
+    yield from ((ProblemKind.GENERATOR_TOO_SLOW, text) for text in texts)

@@ -31,11 +31,16 @@ FACTOR = 20
 
 def faster(project: Project, factor: float) -> None:
     """Make each baseline that of a faster machine."""
+    scale(project, {"produce.throughput": factor})
+
+
+def scale(project: Project, factors: Mapping[str, float]) -> None:
+    """Multiply these metrics of each baseline."""
     for file in (project.folder / "kafka-baselines").rglob("*.json"):
         record = json.loads(file.read_text(encoding="utf-8"))
         for trial in record["trials"]:
             for one in trial["rounds"]:
-                one["produce.throughput"] *= factor
+                one.update({name: one[name] * factor for name, factor in factors.items()})
         file.write_text(json.dumps(record), encoding="utf-8")
 
 

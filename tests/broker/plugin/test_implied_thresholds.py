@@ -34,9 +34,9 @@ async def refuse_the_rest(servers):
     await admin.close()
 
 
-@pytest.mark.kafka_scenario(topic="shrinking", rate=1000, record_size="2 KiB", duration="2 s", rounds=1, warmup=0)
+@pytest.mark.kafka_scenario(topic="shrinking", rate=500, record_size="2 KiB", duration="6 s", rounds=1, warmup=0)
 @pytest.mark.kafka_threshold({thresholds})
-def test_half(kafka_perf, kafka_cluster):
+def test_shrinking(kafka_perf, kafka_cluster):
     servers = kafka_cluster.bootstrap_servers
     kafka_perf.at("1 s", lambda: asyncio.run(refuse_the_rest(servers)))
     kafka_perf()
@@ -57,20 +57,21 @@ def check_of(run: Run, metric: str) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("shrinking")
-def test_half_of_the_records_is_refused_and_the_test_fails(project: Project, on_broker: str) -> None:
-    """The other half has a good p99, which a fast refusal must not improve; the action is named."""
+def test_most_records_are_refused_and_the_test_fails(project: Project, on_broker: str) -> None:
+    """A fast refusal must not improve the latencies; the action is named."""
     run = project.test(SHRINKING.format(thresholds='"produce.latency.p50 <= 10 s"')).run(
         on_broker, "-okafka_writable_topics=shrinking"
     )
-    assert run.verdicts == {"test_half": "VIOLATED"}, run.out
+    assert run.verdicts == {"test_shrinking": "VIOLATED"}, run.out
     check = check_of(run, "errors")
     assert (check["expression"], check["implied"], check["verdict"]) == ("errors == 0", True, "VIOLATED")
-    assert 500 < check["observed"] < 1500
+    refused = check["observed"]
+    assert 0 < refused <= 2500  # of 3000: the topic took at least 500
     assert "kafka_perf.at('1 s')" in check["reason"]
     assert "declare a threshold on `errors`" in check["reason"]
-    metrics = run.report["tests"][0]["metrics"]
-    assert metrics["produce.latency.p90"]["value"] >= 0.5  # refused in the second half of a window of 2 s
-    assert metrics["produce.latency.max"]["value"] == pytest.approx(1, abs=0.5)
+    metrics = run.report["tests"][0]["metrics"]  # a refused record counts as if it waited until the window ends
+    assert metrics["produce.latency.max"]["value"] >= refused / 500 - 0.01
+    assert metrics["produce.latency.p90"]["value"] >= (refused - 300) / 500 - 0.01
 
 
 @pytest.mark.usefixtures("shrinking")
@@ -79,7 +80,7 @@ def test_a_threshold_on_failed_records_replaces_the_rule(project: Project, on_br
     run = project.test(SHRINKING.format(thresholds='"error_ratio <= 90%"')).run(
         on_broker, "-okafka_writable_topics=shrinking"
     )
-    assert run.verdicts == {"test_half": "PASSED"}, run.out
+    assert run.verdicts == {"test_shrinking": "PASSED"}, run.out
 
 
 OVERLOAD = """

@@ -70,13 +70,13 @@ def test_missed_load_is_caught_up_with_by_arithmetic(sunk: Project, on_broker: s
 def test_an_outage_that_is_too_long_already_fails_without_its_end(sunk: Project, on_broker: str) -> None:
     """However long it would have taken, it is longer than promised."""
     perf_test = PERF_TEST.replace("app.recovery <= 1 min", "app.recovery <= 1 s").replace('"app.start <= 1 min", ', "")
-    actions = 'kafka_perf.at("1 s", service.stop)\n    kafka_perf.at("3.9 s", service.start)'
-    run = sunk.test(perf_test.format(delay_ms=1, duration_s=4, fields="", actions=actions)).run(on_broker)
+    actions = 'kafka_perf.at("1 s", service.stop)\n    kafka_perf.at("7.9 s", service.start)'
+    run = sunk.test(perf_test.format(delay_ms=1, duration_s=8, fields="", actions=actions)).run(on_broker)
     assert run.verdicts == {"test_recovery": "VIOLATED"}, run.out
     (test,) = run.report["tests"]
     assert (test["problems"], test["lower_bounds"]) == ([], ["app.recovery"])
     (stopped_s,) = [one["at_s"] for one in test["trials"][0]["rounds"][0]["events"] if "stopped" in one["text"]]
-    assert test["metrics"]["app.recovery"]["value"] == pytest.approx(4 - stopped_s, abs=0.5)
+    assert 1 < test["metrics"]["app.recovery"]["value"] <= 8 - stopped_s + 0.01
     assert "test_recovery broke its limit: app.recovery ≥ " in run.out
     assert "round 1: group 'orders-sink' had not caught up when the load ended" in " ".join(run.out.split())
 
@@ -95,7 +95,7 @@ def test_a_backlog_is_caught_up_with_by_arithmetic(sunk: Project, on_broker: str
 MOVED = """
 @pytest.mark.kafka_scenario(
     topic="moved-in", output_topic="moved-out", watch_group="mover", backlog="1k records", rate="200 records/s",
-    duration="6 s", warmup="200 ms", rounds=2, consumers=1,
+    duration="15 s", warmup="200 ms", rounds=2, consumers=1,
 )
 @pytest.mark.kafka_threshold("lost == 0", "duplicated == 0", "errors == 0", "app.recovery <= 1 min")
 def test_moved(kafka_app, kafka_perf):
@@ -115,4 +115,4 @@ def test_each_round_has_a_backlog_that_is_none_of_its_records(project: Project, 
     for one in test["trials"][0]["rounds"]:
         assert [event["text"].split()[-1] for event in one["events"]] == ["started", "ready"]
         assert one["metrics"]["app.lag.max"] >= 1_000
-        assert sum(share["received"] for share in one["workers"]) == 1200
+        assert sum(share["received"] for share in one["workers"]) == 3000

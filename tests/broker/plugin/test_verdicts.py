@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import statistics
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -32,7 +34,9 @@ def test_trials_are_collected_added_and_left_alone(project: Project, on_broker: 
     (test,) = first.report["tests"]
     found = test["calibration"]["produce.throughput"]
     assert (found["trial_count"], found["tolerance"]) == (3, pytest.approx(-0.3))
-    assert 0 <= found["noise_within"] < 0.3
+    trials = [[math.log(one["metrics"]["produce.throughput"]) for one in trial["rounds"]] for trial in test["trials"]]
+    pooled = statistics.fmean(map(statistics.variance, trials))  # the trials have the same number of rounds
+    assert found["noise_within"] == pytest.approx(math.sqrt(pooled), rel=0.01)
     assert -1 < found["detectable_change"] <= -0.3
     assert "kafkaperf: calibration: 1 test, 3 trials each, about " in first.out
     lines = re.findall(r"^test_guard: trial (\d of 3), produce\.throughput .*/s", first.out, re.MULTILINE)

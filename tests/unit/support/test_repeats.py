@@ -35,6 +35,18 @@ def test_slow_first_trial():
     note_report(pathlib.Path("report.json"))
     fails_until(2, "first")
 
+def test_slow_repeated_round():
+    repeated = {"warnings": [{"text": f"a round was repeated: {TOO_SLOW.text}"}]}
+    pathlib.Path("report.json").write_text(json.dumps({"tests": [{"trials": [{"rounds": [repeated]}]}]}))
+    note_report(pathlib.Path("report.json"))
+    fails_until(2, "repeated")
+
+def test_slow_brokers():
+    check = {"metric": "unsent", "implied": True, "verdict": "VIOLATED", "expression": "unsent == 0", "observed": 7}
+    pathlib.Path("report.json").write_text(json.dumps({"tests": [{"checks": [check]}]}))
+    note_report(pathlib.Path("report.json"))
+    fails_until(2, "brokers")
+
 def test_too_often():
     note_rounds([Round(metrics={}, problems=(TOO_SLOW,))])
     fails_until(4, "often")
@@ -51,13 +63,16 @@ def test_passes():
 """
 
 
+ONCE = ["test_slow_report", "test_slow_first_trial", "test_slow_repeated_round", "test_slow_brokers"]
+
+
 def test_a_failure_counts_unless_the_generator_was_too_slow(pytester: pytest.Pytester) -> None:
     """A blind repeat would hide a fault that shows now and then."""
     pytester.makepyfile(TESTS)
     run = pytester.runpytest_subprocess("-p", "tests.support.repeats", *PLAIN, "-v", "-rs")
-    run.assert_outcomes(passed=4, failed=2, skipped=1)
+    run.assert_outcomes(passed=6, failed=2, skipped=1)
     again = [line.split("::")[1].split()[0] for line in run.outlines if "RERUN" in line and "::" in line]
-    assert again == ["test_slow_round"] * 2 + ["test_slow_report", "test_slow_first_trial"] + ["test_too_often"] * 2
+    assert again == ["test_slow_round"] * 2 + ONCE + ["test_too_often"] * 2
     run.stdout.fnmatch_lines(
         ["SKIPPED * this machine is too slow for the load of this test: generator too slow: 10 of 500*"]
     )
