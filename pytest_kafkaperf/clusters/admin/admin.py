@@ -13,14 +13,13 @@ from typing import Any, Literal, TypeVar
 
 import aiokafka
 from aiokafka import errors as kafka_errors
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.protocol import admin as requests
 from aiokafka.protocol import transaction
 from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.admin.acls import Operation, Resource, refusal
-from pytest_kafkaperf.clusters.admin.connection import address_of, ask_for_topics, call, close, connected
+from pytest_kafkaperf.clusters.admin.connection import address_of, ask_any, ask_for_topics, call, close, connected
 from pytest_kafkaperf.clusters.admin.groups import describe_group, remove_members
 from pytest_kafkaperf.clusters.admin.run_names import (
     PREFIX,
@@ -32,7 +31,7 @@ from pytest_kafkaperf.clusters.admin.run_names import (
     stale_groups,
     stale_topics,
 )
-from pytest_kafkaperf.clusters.admin.wire import TRANSIENT, CreateTopic, ask_coordinator
+from pytest_kafkaperf.clusters.admin.wire import TRANSIENT, CreateTopic, ask_controller, ask_coordinator
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -165,14 +164,11 @@ class Admin:
         """
         return self._call(self._broker_properties(), "read the brokers' properties", 2 * LOOK_TIMEOUT_S)
 
-    def _admin(self) -> contextlib.AbstractAsyncContextManager[Any]:
-        return _started(AIOKafkaAdminClient(bootstrap_servers=self._servers, **self._config))
-
     async def _create_topic(self, topic: str, scenario: Scenario, on_created: Callable[[], None]) -> None:
         config = {**retention(topic, datetime.datetime.now(datetime.UTC)), **scenario.topic_config}
         request = CreateTopic(topic, scenario, config, TIMEOUT_S * 1000)
-        async with self._admin() as admin:
-            response = await admin._send_to_controller(request)  # noqa: SLF001 - its own has no version 4
+        async with connected(self._servers, self._access) as client:
+            response = await ask_controller(client, request)
             for _, code, *message in response.topic_errors:
                 # A broker's metadata may still contain a deleted topic, so only this reply is reliable.
                 if code == kafka_errors.TopicAlreadyExistsError.errno:
@@ -180,7 +176,7 @@ class Admin:
                 if code:
                     raise self._refused(topic, scenario, config, code, next(filter(None, message), ""))
             on_created()
-            while not _has_leaders(await self._described(admin, topic), scenario.partitions):
+            while not _has_leaders(await self._described(client, topic), scenario.partitions):
                 await asyncio.sleep(_TICK_S)
 
     def _refused(
@@ -202,16 +198,18 @@ class Admin:
             "an existing topic: topic='NAME'"
         )
 
-    async def _described(self, admin: Any, topic: str) -> list[dict[str, Any]]:
-        described: list[dict[str, Any]] = await admin.describe_topics([topic])
+    async def _described(self, client: Any, topic: str) -> list[dict[str, Any]]:
+        answer = await ask_any(client, ask_for_topics([topic]))
+        described: list[dict[str, Any]] = answer.to_object()["topics"]
         if any(one["error_code"] == kafka_errors.TopicAuthorizationFailedError.errno for one in described):
             refused = refusal([Operation.DESCRIBE], _own("topic", topic), self._access, self._servers)
             raise ClusterError(f"the run cannot see the topic that it created: {refused}")
         return described
 
     async def _delete_topic(self, topic: str) -> None:
-        async with self._admin() as admin:
-            response = await admin.delete_topics([topic], timeout_ms=TIMEOUT_S * 1000)
+        request = requests.DeleteTopicsRequest([topic], TIMEOUT_S * 1000)
+        async with connected(self._servers, self._access) as client:
+            response = await ask_controller(client, request)
             for _, code in response.topic_error_codes:
                 error = kafka_errors.for_code(code)
                 if error not in (kafka_errors.NoError, kafka_errors.UnknownTopicOrPartitionError):
@@ -258,10 +256,10 @@ class Admin:
                 topics = stale_topics(topics, now, prefix)
                 groups = stale_groups(groups, now, prefix)
             answers = await _try_to_delete(client, groups) if groups else {}
-        removed = [group for group, error in answers.items() if error is None]
-        if topics:
-            async with self._admin() as admin:
-                response = await admin.delete_topics(topics, timeout_ms=SWEEP_TIMEOUT_S * 1000)
+            removed = [group for group, error in answers.items() if error is None]
+            if not topics:
+                return removed
+            response = await ask_controller(client, requests.DeleteTopicsRequest(topics, SWEEP_TIMEOUT_S * 1000))
             removed += [topic for topic, code in response.topic_error_codes if not code]
         return removed
 
@@ -353,7 +351,7 @@ _DEFAULT = 5
 
 async def _is_unknown(client: Any, topic: str) -> bool:
     """Return True if a broker does not know the topic. The topic is never created, whatever the broker's properties."""
-    answer = await client.send(client.get_random_node(), ask_for_topics([topic]))
+    answer = await ask_any(client, ask_for_topics([topic]))
     return bool(answer.topics[0][0] == kafka_errors.UnknownTopicOrPartitionError.errno)
 
 
@@ -410,7 +408,7 @@ async def _properties_of(broker: Any, access: Access) -> dict[str, Property]:
 
 async def visible_topics(client: Any) -> list[str]:
     """Return all topics that this client can see."""
-    answer = await client.send(client.get_random_node(), ask_for_topics())
+    answer = await ask_any(client, ask_for_topics())
     return [topic["topic"] for topic in answer.to_object()["topics"]]
 
 

@@ -10,6 +10,7 @@ import concurrent.futures
 import contextlib
 import functools
 import logging
+import random
 import socket
 import ssl
 import threading
@@ -19,7 +20,13 @@ from typing import Any, Self, TypeVar
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import collect_hosts, create_conn
-from aiokafka.errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    NodeNotReadyError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+)
 from aiokafka.protocol import metadata
 from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
@@ -88,6 +95,18 @@ ask_for_topics = functools.partial(metadata.MetadataRequest, allow_auto_topic_cr
 """A metadata request that does not create the topics it queries."""
 
 
+async def ask_any(client: Any, request: Any) -> Any:
+    """Send a request to any broker. The client may still know brokers that have just stopped."""
+    failure: KafkaError = NodeNotReadyError("no broker is known")
+    brokers = [broker.nodeId for broker in client.cluster.brokers()]
+    for broker in random.sample(brokers, len(brokers)):
+        try:
+            return await client.send(broker, request)
+        except (KafkaConnectionError, NodeNotReadyError) as error:
+            failure = error
+    raise failure
+
+
 def address_of(broker: Any) -> str:
     """Return the address that a broker in a client's metadata advertises, as `HOST:PORT`."""
     return f"[{broker.host}]:{broker.port}" if ":" in broker.host else f"{broker.host}:{broker.port}"
@@ -106,11 +125,21 @@ async def connected(bootstrap_servers: str, access: Access) -> AsyncIterator[Any
 
 
 async def close(client: Any) -> None:
-    """Close one of aiokafka's clients; give up after a timeout."""
-    await asyncio.sleep(0)  # aiokafka cannot close a client whose tasks have not begun
-    with contextlib.suppress(KafkaError, OSError, TimeoutError):
-        async with asyncio.timeout(_CLOSE_TIMEOUT_S):
-            await (client.close if hasattr(client, "close") else client.stop)()
+    """Close one of aiokafka's clients; give up after a timeout.
+
+    A consumer cancels its tasks and awaits them, so closing it may itself end as if it had been canceled. This must not
+    cancel the caller, and its connections must be closed as well.
+    """
+    for each in filter(None, (client, getattr(client, "_client", None))):
+        closing = asyncio.ensure_future((each.close if hasattr(each, "close") else each.stop)())
+        try:
+            await asyncio.wait([closing], timeout=_CLOSE_TIMEOUT_S)
+        finally:
+            closing.cancel()
+        if closing.done() and not closing.cancelled():
+            with contextlib.suppress(KafkaError, OSError):
+                closing.result()
+            return
 
 
 _LOGGERS = [logging.getLogger(name) for name in ("aiokafka", "asyncio")]
@@ -313,7 +342,7 @@ def read_identity(servers: str, access: Access, *, timeout_s: float) -> tuple[st
 
     async def ask() -> tuple[str | None, int]:
         async with connected(servers, access) as client:
-            answer = await client.send(client.get_random_node(), MetadataRequest([]))
+            answer = await ask_any(client, MetadataRequest([]))
         return getattr(answer, "cluster_id", None), len(answer.brokers)
 
     return call(ask(), "read the cluster id", servers, timeout_s=timeout_s)

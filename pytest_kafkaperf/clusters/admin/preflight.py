@@ -17,7 +17,7 @@ from aiokafka.protocol import transaction
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.admin.acls import Operation, Resource, refusal
 from pytest_kafkaperf.clusters.admin.admin import transaction_timeout_ms, visible_groups, visible_topics
-from pytest_kafkaperf.clusters.admin.connection import call, connected
+from pytest_kafkaperf.clusters.admin.connection import ask_any, call, connected
 from pytest_kafkaperf.clusters.admin.groups import describe_group, permitted_operations, unsupported_protocols
 from pytest_kafkaperf.clusters.admin.run_names import PREFIX, prefix_of
 from pytest_kafkaperf.clusters.admin.wire import DescribeTopic, TopicMetadata, ask_coordinator
@@ -139,7 +139,7 @@ class Preflight:
     ) -> TopicMetadata:
         deadline = time.monotonic() + (TIMEOUT_S if own else _UNKNOWN_TOPIC_TIMEOUT_S)
         while True:
-            answer = await client.send(client.get_random_node(), DescribeTopic(topic))
+            answer = await ask_any(client, DescribeTopic(topic))
             (described,) = answer.topics
             error = kafka_errors.for_code(described[0])
             if error is not kafka_errors.UnknownTopicOrPartitionError or time.monotonic() > deadline:

@@ -16,7 +16,7 @@ from aiokafka.protocol import admin, api, coordination, types
 
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.admin.acls import Operation, granted
-from pytest_kafkaperf.clusters.admin.connection import call, connected
+from pytest_kafkaperf.clusters.admin.connection import ask_any, call, connected
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -61,7 +61,7 @@ class TopicMetadata:
 async def _config_of(client: Any, topic: str) -> dict[str, str]:
     """Request a topic's `_PROPERTIES`, and return those that the cluster reports."""
     request = admin.DescribeConfigsRequest([(_TOPIC_RESOURCE, topic, list(_PROPERTIES))])
-    answer = await client.send(client.get_random_node(), request)
+    answer = await ask_any(client, request)
     found: dict[str, str] = {}
     for code, _, _, _, entries in answer.resources:
         if not code:
@@ -158,7 +158,7 @@ async def ask_coordinator(
     while True:
         answer = None
         if key not in known:
-            found = await client.send(client.get_random_node(), coordination.FindCoordinatorRequest(key, kind))
+            found = await ask_any(client, coordination.FindCoordinatorRequest(key, kind))
             error = kafka_errors.for_code(found.error_code)
             if error is kafka_errors.NoError:
                 known[key] = found.coordinator_id
@@ -171,6 +171,19 @@ async def ask_coordinator(
             known.pop(key, None)  # the coordinator may have moved
         if error not in TRANSIENT or time.monotonic() > deadline:
             return error, answer
+        await asyncio.sleep(_TICK_S)
+
+
+async def ask_controller(client: Any, request: Any) -> Any:
+    """Send a request to the controller, which a client may not know yet; the caller sets the timeout.
+
+    A KRaft cluster reports any of its brokers as the controller, for some seconds even one that has just stopped.
+    """
+    while True:
+        controller = client.cluster.controller
+        if controller is not None and await client.ready(controller.nodeId):
+            return await client.send(controller.nodeId, request)
+        await client.force_metadata_update()
         await asyncio.sleep(_TICK_S)
 
 
@@ -224,8 +237,8 @@ async def _create(servers: str, access: Access, name: str, password: str) -> Non
     salt = secrets.token_bytes(_SALT_BYTES)
     salted = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ITERATIONS)
     async with connected(servers, access) as client:
-        node = next(iter(client.cluster.brokers())).nodeId  # any broker forwards the request to the controller
-        answer = await client.send(node, _AlterUser(name, salt, salted))
+        request = _AlterUser(name, salt, salted)
+        answer = await ask_any(client, request)  # any broker forwards it to the controller
     for _, code, message, _ in answer.results:
         if code:
             raise ClusterError(f"{servers} rejected the creation of user {name!r}: {message or f'error {code}'}")

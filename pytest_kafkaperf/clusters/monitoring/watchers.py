@@ -22,7 +22,7 @@ from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.clusters.access.access import Access
-from pytest_kafkaperf.clusters.admin.connection import BoundedLoop, ask_for_topics, close
+from pytest_kafkaperf.clusters.admin.connection import BoundedLoop, ask_any, ask_for_topics, close
 from pytest_kafkaperf.clusters.admin.groups import Protocol, describe_group, offsets_in, offsets_request
 from pytest_kafkaperf.clusters.admin.preflight import gone
 from pytest_kafkaperf.clusters.cluster import Cluster
@@ -275,7 +275,7 @@ class TopicWatcher(ClientWatcher):
 
     async def _read(self, client: Any) -> None:
         """Request the topic's metadata from any broker."""
-        answer = await client.send(client.get_random_node(), ask_for_topics([self._topic]))
+        answer = await ask_any(client, ask_for_topics([self._topic]))
         at_ns = time.monotonic_ns()
         state: dict[int, tuple[int | None, tuple[int, ...], tuple[int, ...]]] = {}
         unknown = False
@@ -409,7 +409,7 @@ class GroupWatcher(ClientWatcher):
 
     async def _ends(self, client: Any) -> list[int]:
         if not self._knows_leaders:  # aiokafka's own request would recreate a deleted topic
-            client.cluster.update_metadata(await client.send(client.get_random_node(), ask_for_topics([self._topic])))
+            client.cluster.update_metadata(await ask_any(client, ask_for_topics([self._topic])))
             self._knows_leaders = True
         leaders: dict[int | None, list[tuple[int, int]]] = defaultdict(list)
         for partition in range(self._partitions):

@@ -124,17 +124,16 @@ class Consumer:
 
     async def _hold(self, until_ns: int | None = None) -> None:
         """Stay in the group without reading until the given instant, or until the drain starts if it is None."""
-        partitions = self._client.assignment()
-        self._client.pause(*partitions)
         while not self._counters.stopped:
             begin_ns = until_ns or self._counters.drain_ns
             if begin_ns is not None and (left_ns := begin_ns - now_ns()) <= _POLL_MS * 1_000_000:
                 await asyncio.sleep(max(0, left_ns) / NS_PER_S)
                 break
-            await self._client.getmany(timeout_ms=_POLL_MS)  # the group removes members that do not poll
-        for partition in partitions if self._existing else ():
+            self._client.pause(*self._client.assignment())  # again each time, because a rebalance resumes them
+            self._return(await self._fetched() or {})  # the group removes members that do not poll
+        for partition in self._client.assignment() if self._existing else ():
             self._client.seek(partition, await self._client.position(partition))  # drops records fetched so far
-        self._client.resume(*partitions)
+        self._client.resume(*self._client.assignment())
 
     async def _await_application(self, start_ns: int) -> None:
         """Receive until the application has returned all records, or until no group member receives any more.
@@ -219,18 +218,15 @@ class Consumer:
 
     async def _poll(self, start_ns: int, *, returns: bool = False) -> None:
         """Receive records; with `returns`, leave them for the drain if the poll ends in the window."""
-        try:
-            async with asyncio.timeout(_REBALANCE_S):
-                fetched = await self._client.getmany(timeout_ms=_POLL_MS)
-        except TimeoutError:
+        fetched = await self._fetched()
+        if fetched is None:
             return
         received_ns = now_ns()
         if self._joins:
             self._collect(fetched)
             return
         if returns and received_ns >= start_ns:
-            for partition, batches in fetched.items():
-                self._client.seek(partition, batches[0].offset)
+            self._return(fetched)
             return
         if self._filter is not None:
             self.report.unmatched += _count(fetched)
@@ -240,6 +236,20 @@ class Consumer:
                 self._on_received()
         if fetched:
             self._receive(fetched, received_ns, start_ns)
+
+    async def _fetched(self) -> Mapping[Any, Sequence[ReceivedBatch]] | None:
+        """Return the next records by partition; None if the group was rebalancing all the time."""
+        try:
+            async with asyncio.timeout(_REBALANCE_S):
+                fetched: Mapping[Any, Sequence[ReceivedBatch]] = await self._client.getmany(timeout_ms=_POLL_MS)
+        except TimeoutError:
+            return None
+        return fetched
+
+    def _return(self, fetched: Mapping[Any, Sequence[ReceivedBatch]]) -> None:
+        """Leave records for a later poll."""
+        for partition, batches in fetched.items():
+            self._client.seek(partition, batches[0].offset)
 
     def _collect(self, fetched: Mapping[Any, Sequence[ReceivedBatch]]) -> None:
         """Keep identities and arrival times, which are joined with the input after the load."""
