@@ -24,6 +24,7 @@ STORED_HEADERS = (("trace", "ä1".encode()),)
 def test_a_closed_loop_sends_exactly_the_asked_records_one_by_one(broker: Cluster, load: Load, log: Log) -> None:
     """As many, as large, as compressed and with the headers that a load of batches would have."""
     fields: dict[str, Any] = {"records": 3001, "producers": 2, "consumers": 1, "headers": HEADERS, "payload": "zeros"}
+    fields["warmup"] = "4 s"  # longer than a stall of the machine
     ran = load(broker, client="record", compression="gzip", **fields)
 
     assert ran.round.problems == ()
