@@ -100,6 +100,16 @@ class Proxy:
         count: int = self._tell(do="nothing")["swallowed"]
         return count
 
+    @property
+    def most_unanswered(self) -> int:
+        """How many produce requests of one connection were unanswered at once, at most, since `recount`."""
+        count: int = self._tell(do="nothing")["most_unanswered"]
+        return count
+
+    def recount(self) -> None:
+        """Forget how many produce requests were unanswered at once."""
+        self._tell(do="recount")
+
     def _tell(self, **command: Any) -> dict[str, Any]:
         assert self._process.stdin is not None
         print(json.dumps(command), file=self._process.stdin, flush=True)
@@ -299,6 +309,8 @@ class _Connection:
         self.answers = _Flow(target, client, _Frames(8))
         self.unanswered_id: int | None = None
         """Correlation id of the request whose answer is not to pass."""
+        self.unanswered: set[int] = set()
+        """Correlation ids of the produce requests whose answers have not come."""
 
     def close(self) -> None:
         self.requests.source.close()
@@ -316,6 +328,7 @@ class _Relay:
         self._stall_ns = range(0)
         self._swallow = 0
         self._swallowed = 0
+        self._most_unanswered = 0
 
     def run(self) -> None:
         """Relay until the commands end."""
@@ -366,7 +379,11 @@ class _Relay:
         due_ns = time.monotonic_ns() + self._delay_ns
         chunk = connection.requests.receive()
         for _, head in connection.requests.frames.starts(chunk):
-            if self._swallow and connection.unanswered_id is None and int.from_bytes(head[4:6]) == _PRODUCE:
+            if int.from_bytes(head[4:6]) != _PRODUCE:
+                continue
+            connection.unanswered.add(int.from_bytes(head[8:12]))
+            self._most_unanswered = max(self._most_unanswered, len(connection.unanswered))
+            if self._swallow and connection.unanswered_id is None:
                 self._swallow -= 1
                 connection.unanswered_id = int.from_bytes(head[8:12])
         connection.requests.hold(chunk, due_ns)
@@ -374,6 +391,7 @@ class _Relay:
     def _receive_answers(self, connection: _Connection) -> None:
         chunk = connection.answers.receive()
         for begin, head in connection.answers.frames.starts(chunk):
+            connection.unanswered.discard(int.from_bytes(head[4:]))
             if int.from_bytes(head[4:]) == connection.unanswered_id:
                 self._swallowed += 1
                 connection.answers.hold(chunk[:begin], 0)
@@ -402,10 +420,12 @@ class _Relay:
                 self._stall_ns = range(begin_ns, end_ns)
             case {"do": "swallow", "answers": answers}:
                 self._swallow = answers
+            case {"do": "recount"}:
+                self._most_unanswered = 0
             case {"do": "cut"}:
                 while self._connections:
                     self._connections.pop().close()
-        _say(swallowed=self._swallowed)
+        _say(swallowed=self._swallowed, most_unanswered=self._most_unanswered)
         return True
 
     def _forward(self) -> None:

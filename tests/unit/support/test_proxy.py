@@ -216,6 +216,22 @@ def test_a_swallowed_answer_is_to_a_produce_request_that_was_handled(way: Way) -
     assert way.proxy.swallowed == swallowed + 1
 
 
+def test_unanswered_produce_requests_are_counted_by_connection(way: Way) -> None:
+    """At their most, whatever else is asked meanwhile."""
+    way.proxy.delay(0.01)
+    way.proxy.recount()
+    for numbers in ([0, 1, 2], [3, 4]):
+        requests = [request(FETCH, 9), *(request(PRODUCE, number) for number in numbers)]
+        way.client.sendall(b"".join(requests))
+        assert [message(way.client)[:4] for _ in requests][1:] == [number.to_bytes(4) for number in numbers]
+    with way.connect() as other:
+        other.sendall(request(PRODUCE, 0))
+        assert message(other)
+    assert way.proxy.most_unanswered == 3
+    way.proxy.recount()
+    assert way.proxy.most_unanswered == 0
+
+
 def test_a_message_in_small_pieces_is_recognised(way: Way) -> None:
     """TCP promises bytes, not messages."""
     way.proxy.swallow(1)
