@@ -56,8 +56,8 @@ def kill_and_start_a_broker(provider: str) -> None:
 
     assert ran.metrics["lost"] == ran.metrics["duplicated"] == ran.metrics["errors"] == 0
     told = "\n".join(map(str, ran.warnings))
-    assert re.search(rf"at {KILLED_S:.0f}\.\d s: broker 2 killed", told)  # a busy machine may be late
-    assert re.search(rf"at {STARTED_S:.0f}\.\d s: broker 2 started", told)
+    killed_s, started_s = (_told_s(told, what) for what in ("killed", "started"))
+    assert KILLED_S <= killed_s < started_s >= STARTED_S  # a busy machine may be late
     assert "under-replicated from" in told
     assert "throughput fell to" in told
     assert 2 < ran.metrics["recovery"] < 22  # the broker's session.timeout, an election, and what had piled up
@@ -71,6 +71,13 @@ def kill_and_start_a_broker(provider: str) -> None:
     assert {"1", "2", "3"} <= {*ran.uses}
     assert ran.brokers is not None
     assert ran.brokers["first_s"] == ran.series["produce"]["first_s"]
+
+
+def _told_s(told: str, what: str) -> float:
+    """When the warnings say that this was done to the broker."""
+    found = re.search(rf"at (\d+\.\d) s: broker 2 {what}", told)
+    assert found, told
+    return float(found[1])
 
 
 def pause_a_broker(provider: str) -> None:
@@ -89,7 +96,7 @@ def pause_a_broker(provider: str) -> None:
         assert 0.9 < ran.metrics["produce.latency.max"] < 5
         at_s = {event.action.kind: event.at_s for event in ran.events if event.action is not None}
         assert [*at_s] == [EventKind.PAUSED, EventKind.RESUMED]
-        assert 1.5 <= at_s[EventKind.PAUSED] < 2.5  # later where the machine is busy
+        assert 1.5 <= at_s[EventKind.PAUSED] < at_s[EventKind.RESUMED]  # later where the machine is busy
         with pytest.raises(UsageError) as raised:
             cluster.stop_broker(7)
         assert str(raised.value) == "no broker 7 in this cluster; its brokers are [1]"
