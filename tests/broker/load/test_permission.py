@@ -9,6 +9,7 @@ import pytest
 
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.errors import UsageError
+from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner.rounds.loads import Phase, slice_load
 from pytest_kafkaperf.runner.rounds.permission import MaxRate, Permission
@@ -39,11 +40,12 @@ def test_a_backlog_on_a_shared_cluster_is_written_at_the_rate_of_the_load(
 ) -> None:
     """At full speed it would take all of the brokers' capacity, whatever the rate of the test is."""
     fields = {"rate": "500 records/s", "records": 100, "backlog": 1000, "consumers": 1, "partitions": 1}
+    fields["batch_size"] = "200 kB"  # at full speed, one batch holds the whole backlog
     one = measured(broker, permission, SideRounds.measure, **fields)
     assert (faults(one), one.metrics["lost"]) == ([], 0)
-    written = sorted(record.timestamp_ms for record in log.records)[:1000]
-    took_s = (written[-1] - written[0]) / 1000
-    assert (took_s > 1.9) is (permission is SHARED)
+    due_ns = sorted(record.due_ns for record in log.records)[:1000]
+    took_s = (due_ns[-1] - due_ns[0]) / NS_PER_S
+    assert took_s == pytest.approx(999 / 500 if permission is SHARED else 0)
 
 
 def _slice(side: SideRounds, workers: Workers) -> Round:
