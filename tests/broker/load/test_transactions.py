@@ -130,6 +130,7 @@ def test_idempotence_numbers_the_records_of_each_partition(broker: Cluster, load
 def test_an_idempotent_producer_goes_on_after_a_batch_that_is_refused(broker: Cluster, load: Load) -> None:
     """Its sequence number is never used, so the later ones of the partition are out of order, but for a new epoch."""
     fields: dict[str, Any] = {"topic_config": {"max.message.bytes": "1000"}, "compression": "lz4"}
+    fields["batch_size"] = 800  # so that the broker takes each batch of small records, however many were due at once
     ran = load(broker, rate=200, records=200, warmup=0, idempotence=True, record_size={"100 B": 9, "5 kB": 1}, **fields)
 
     refused = ran.metrics["errors"]
