@@ -1,4 +1,4 @@
-"""An application between two topics that can be slow, lose one record or all, or write one again: run as a script.
+"""An application between two topics that can be slow or hang, lose one record or all, or write one again: a script.
 
 It passes headers on, or wraps what it has read and drops them. For the tests of `output_topic`.
 """
@@ -46,6 +46,8 @@ class Relay:
 
     async def work(self, record: Any) -> None:
         given, number = self._given, next(self._numbers)
+        if given.hang_after is not None and number > given.hang_after:
+            await asyncio.Event().wait()
         if given.delay_ms:
             await asyncio.sleep(given.delay_ms / 1000)
         if given.refuse or number == given.lose:
@@ -85,6 +87,7 @@ if __name__ == "__main__":
     for name in ("--bootstrap-servers", "--source", "--target"):
         options.add_argument(name, required=True)
     options.add_argument("--delay-ms", type=float, default=0)
+    options.add_argument("--hang-after", type=int, help="how many records, of which each comes out")
     options.add_argument("--lose", type=int, help="which record, from 1")
     options.add_argument("--repeat", type=int, help="which record, from 1")
     options.add_argument("--wrap", action="store_true")
