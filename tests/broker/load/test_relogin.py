@@ -140,15 +140,15 @@ def test_a_broker_closes_a_connection_that_does_not_log_in_again(cluster: Cluste
     """Otherwise, the other tests would also pass without a renewal."""
 
     async def last() -> float:
-        connection = await _connect(cluster, ReloginConnection.__base__)
         began_s = time.monotonic()
+        connection = await _connect(cluster, ReloginConnection.__base__)
         with pytest.raises(KafkaConnectionError):
             await _ask_for(connection, PATIENCE_S)
         return time.monotonic() - began_s
 
     cluster.access.arguments()  # replaces aiokafka's class, whose base is the original one
     assert issubclass(conn.AIOKafkaConnection, ReloginConnection)
-    assert asyncio.run(last()) == pytest.approx(REAUTH_S, abs=2)
+    assert REAUTH_S - 1 <= asyncio.run(last()) < 2.5 * REAUTH_S  # a connection that logs in again lasts for longer
 
 
 def test_a_connection_stays_open_for_as_long_as_it_logs_in_again(cluster: Cluster) -> None:
