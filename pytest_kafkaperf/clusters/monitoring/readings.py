@@ -256,7 +256,8 @@ def _use(tracks: Tracks, start_ns: int, end_ns: int) -> Use:
     cores = _rates(cpu, np.array([start_ns, end_ns])) if cpu else []
     return Use(
         cpu_cores=_most(cores),
-        cpu_max_cores=_most(_rates(cpu, edges_ns)) if cpu else None,
+        # No mean exceeds the largest one, so the busiest second reaches the window's mean, even if it was left out.
+        cpu_max_cores=_most([*_rates(cpu, edges_ns), *cores]) if cpu else None,
         memory_max_bytes=_most(_listed(memory.most(_seconds_of(start_ns, end_ns)))) if memory else None,
     )
 

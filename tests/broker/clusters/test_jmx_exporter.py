@@ -58,7 +58,7 @@ def test_the_agent_in_a_real_broker_shows_the_load(version: str, agent: Path, tm
     assert after["leaders"] == 2
     metrics = Readings.of(watcher.samples()).metrics(start_ns=start_ns, end_ns=end_ns)
     assert 0.01 < metrics["broker.cpu"] < (os.cpu_count() or 1) + 0.5
-    assert metrics["broker.cpu.max"] >= metrics["broker.cpu"] * 0.9
+    assert metrics["broker.cpu.max"] >= metrics["broker.cpu"]
     assert 50e6 < metrics["broker.memory"] < 4e9
     assert 0.3 < metrics["broker.handlers.idle"] <= 1.0
     assert metrics["broker.under_replicated"] == 0

@@ -45,6 +45,15 @@ def test_the_busiest_second_is_found() -> None:
     assert found == pytest.approx({"broker.cpu": 0.1, "broker.cpu.max": 1.0})
 
 
+def test_the_busiest_second_is_never_below_the_mean() -> None:
+    """A shorter last second is left out, even if only then the broker was busy."""
+    at = [(i / 10, {"cpu_s": max(0.0, i / 10 - 1)}) for i in range(20)]
+
+    found = _metrics({1: _samples(*at)}, end_s=1.9)
+
+    assert found == pytest.approx({"broker.cpu": 0.9 / 1.9, "broker.cpu.max": 0.9 / 1.9})
+
+
 def test_what_no_broker_gives_is_absent() -> None:
     """A value of 0 would pass every limit."""
     assert _metrics({}) == {}
