@@ -261,15 +261,15 @@ class Metadata:
 
     looks: int = 0
     enough: threading.Event = field(default_factory=threading.Event)
+    cluster: SimpleNamespace = field(
+        default_factory=lambda: SimpleNamespace(brokers=lambda: [SimpleNamespace(nodeId=1)])
+    )
 
     async def bootstrap(self) -> None:
         pass
 
     async def close(self) -> None:
         pass
-
-    def get_random_node(self) -> int:
-        return 1
 
     async def send(self, *_: object) -> Any:
         self.looks += 1
