@@ -10,7 +10,8 @@ from types import MappingProxyType
 from pytest_kafkaperf.clusters.access.access import HOSTNAME, Access
 from pytest_kafkaperf.clusters.access.client_properties import read_client_properties
 from pytest_kafkaperf.clusters.admin.admin import LOOK_TIMEOUT_S, TIMEOUT_S
-from pytest_kafkaperf.clusters.admin.connection import NotReadyError, read_identity, wait_reachable
+from pytest_kafkaperf.clusters.admin.connection import NotReadyError, wait_reachable
+from pytest_kafkaperf.clusters.admin.wire import read_identity
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.spec import ClusterSpec, not_applied
 from pytest_kafkaperf.clusters.target import is_loopback

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import secrets
 import shutil
 import tempfile
@@ -16,16 +17,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, Self
 
+from pytest_kafkaperf.clusters.access.access import Access
+from pytest_kafkaperf.clusters.admin.wire import read_identity
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
 from pytest_kafkaperf.core import supervisor
-from pytest_kafkaperf.core.errors import ClusterLostError, LoadError
+from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, LoadError
 from pytest_kafkaperf.core.problems import Cause, Problem
 from pytest_kafkaperf.core.units import NS_PER_S
 from pytest_kafkaperf.load.audit import AuditTask
 from pytest_kafkaperf.load.clock import now_ns
 from pytest_kafkaperf.load.messages import Assignment, Audit, LoadReport, Unaudited, WorkerReport
 from pytest_kafkaperf.load.pushed_tokens import Pusher, checking, token_path
-from pytest_kafkaperf.load.schedule import DRAIN_TIMEOUT_S, longest_s, settle_timeout_s, window_s
+from pytest_kafkaperf.load.schedule import DRAIN_TIMEOUT_S, REQUEST_TIMEOUT_S, longest_s, settle_timeout_s, window_s
 from pytest_kafkaperf.load.shared_counters import Counter, SharedCounters, WorkerState
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -35,6 +38,10 @@ READY_TIMEOUT_S = 60
 """Time limit for starting processes, connecting clients and forming consumer groups."""
 SILENCE_TIMEOUT_S = 15
 """Time after which the cluster is considered lost if records are outstanding but none is acknowledged or received."""
+_LONGEST_SILENCE_S = REQUEST_TIMEOUT_S + 10
+"""The same if a broker still answers. The clients wait for another one, which may be paused, until their timeout."""
+_ANSWER_S = 8
+"""Time limit for such an answer."""
 _GIVE_UP_S = 5
 """Maximum time for workers to report after the controller stops them. Afterward, it kills them."""
 _MARGIN_S = 10
@@ -169,7 +176,9 @@ class WorkerPool:
                 return LoadReport.failed(Cause.WORKER_FAILED, error)
             scenario, read = assignments[0].scenario, assignments[0].read_partitions
             checked = checking(pusher, check)
-            return _Round(futures, counters, scenario, read, checked, progress, self._backend.margin_ns).run()
+            answers = functools.partial(_answers, assignments[0].bootstrap_servers, assignments[0].access)
+            margin_ns = self._backend.margin_ns
+            return _Round(futures, counters, scenario, read, checked, answers, progress, margin_ns).run()
 
     def audit(self, task: AuditTask) -> Audit | Unaudited:
         """Audit the log; if the audit fails, return the reason."""
@@ -179,6 +188,15 @@ class WorkerPool:
                 return self._backend.audit(dataclasses.replace(task, access=pusher.access))
         except Exception as error:  # noqa: BLE001 - for example, out of memory; the round's metrics are complete
             return Unaudited(str(error) or f"the audit did not finish ({type(error).__name__})")
+
+
+def _answers(servers: str, access: Access) -> bool:
+    """Return True if a broker answers."""
+    try:
+        read_identity(servers, access, timeout_s=_ANSWER_S)
+    except ClusterError:
+        return False
+    return True
 
 
 class _WorkerEndedError(Exception):
@@ -194,12 +212,14 @@ class _Round:
     _scenario: Scenario
     _read_partitions: int
     _check: Callable[[], None]
+    _answers: Callable[[], bool]
     _progress: Callable[[Progress], None]
     _margin_ns: int
     _checked_s: float = 0.0
     _phase_shown: str = ""
     _lag_s: float = 0.0
     _progressed: tuple[int, float] = (0, 0.0)
+    _silence_s: int = SILENCE_TIMEOUT_S
     _start_ns: int | None = None
     _drain_ns: int | None = None
     _workers: list[WorkerReport] = field(default_factory=list)
@@ -264,7 +284,7 @@ class _Round:
                 )
         self._start_ns = now_ns() + round(scenario.warmup * NS_PER_S) + self._margin_ns
         counters.start_at(self._start_ns)
-        self._progressed = (0, time.monotonic())
+        self._progressed, self._silence_s = (0, time.monotonic()), SILENCE_TIMEOUT_S
 
     def _await_production(self) -> None:
         start_ns = self._start_ns or 0
@@ -358,10 +378,14 @@ class _Round:
         """Give up if the count remains unchanged for too long while records are outstanding."""
         now_s = time.monotonic()
         if count != self._progressed[0] or pending <= 0:
-            self._progressed = (count, now_s)
-        elif now_s - self._progressed[1] > SILENCE_TIMEOUT_S:
+            self._progressed, self._silence_s = (count, now_s), SILENCE_TIMEOUT_S
+        elif now_s - self._progressed[1] <= self._silence_s:
+            return
+        elif self._silence_s < _LONGEST_SILENCE_S and self._answers():
+            self._silence_s = _LONGEST_SILENCE_S
+        else:
             raise ClusterLostError(
-                f"no record was {verb} for {SILENCE_TIMEOUT_S} s while {pending} were outstanding: the cluster is down "
+                f"no record was {verb} for {self._silence_s} s while {pending} were outstanding: the cluster is down "
                 "or much too slow for this load"
             )
 

@@ -177,6 +177,7 @@ class PeerSide:
         overlap = self._overlap([app for app in side.apps if isinstance(app, Application)])
         if overlap is not None:
             raise UsageError(overlap)
+        side.keep_stopped()
         number, self._running = self._running, 0
         self._channel.send(
             id=number,

@@ -78,6 +78,7 @@ def run_test(
         test = dataclasses.replace(test, live_baseline=None)  # the other revision may not contain the test
     judging = _judging(test, own, baseline, run)
     sides = [own] if isinstance(baseline, StoredBaseline) else [own, baseline.side]
+    own.keep_stopped()
     runner = run.trial_runner(test, sides, on_progress=watch.progress)
     same_kafka = len(sides) == 1 or not differences(sides[1].cluster.fingerprint, at_start.fingerprint)
     runner.is_precise, runner.faults = judging.is_precise, judging.faults

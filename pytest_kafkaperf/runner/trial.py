@@ -140,6 +140,8 @@ class TrialRunner:
         self._on_progress = on_progress
         self._stopwatch = stopwatch or Stopwatch()
         self._trials = 0
+        self._acted = False
+        """True if actions have run since the last restart."""
         self._repeats = False
         """True while a late round is repeated."""
 
@@ -161,9 +163,10 @@ class TrialRunner:
         Before the first trial, a short load determines the number of workers that the scenario requires. The trial
         stops early if `suffices` returns True for the rounds of the first side. Side by side, it continues beyond the
         scenario's rounds while it is not precise (see `MOST_PAIRS`). With `short`, the warm-up is so short that brokers
-        stay cold.
+        stay cold. If actions have run since the last restart, such as a broker stop, the sides restart first.
         """
-        if self.quick is not None and any(side.side.quick is (not self.quick) for side in self._sides):
+        other_compilers = self.quick is not None and any(side.side.quick is (not self.quick) for side in self._sides)
+        if other_compilers or self._acted:
             failed = self._restarted()
             if failed is not None:
                 return failed
@@ -194,6 +197,7 @@ class TrialRunner:
             with self._stopwatch.measure(Span.WARM_UP):
                 found = warm_up(sides, workers, most_s=self._warm_up_s, short=short)
             trial.add(dict(zip(sides, found, strict=True)))
+            self._acted = self._acts
             turns = self._turns(trial, warm_up_s=time.monotonic() - began_s)
             if budget is not None:
                 turns = budget.limited(turns, lambda: len(self._sides[0].rounds) - self._repeats)
@@ -227,16 +231,21 @@ class TrialRunner:
                 return
             yield from (0, 1)  # as often the one side first as the other
 
+    @property
+    def _acts(self) -> bool:
+        return any(side.side.has_actions for side in self._sides)
+
     def _is_late(self) -> bool:
         """Return True if the last round must be repeated, because the generator was too slow on one of the sides.
 
         In a busy moment of this machine, the generator can be late although it keeps up otherwise. Repeating the round
-        takes much less time than repeating the trial. A search for the capacity handles such moments on its own.
+        takes much less time than repeating the trial. A search for the capacity handles such moments on its own. If
+        actions change the brokers or applications, only a trial can be repeated, because it starts with a restart.
         """
         last = [side.rounds[-1] for side in self._sides]
         problems = [problem for one in last for problem in one.problems]
         is_faulty = any(self.faults([one]) for one in last)
-        return bool(problems) and only_late(problems) and not is_faulty and not self._sides[0].searches
+        return bool(problems) and only_late(problems) and not (is_faulty or self._sides[0].searches or self._acts)
 
     def measure_fresh(self, budget: PerfTestBudget | None = None, label: str = "", *, restart: bool = True) -> Trial:
         """Run a further trial, by default on restarted brokers; brokers on all sides restart at the same time.
@@ -253,6 +262,7 @@ class TrialRunner:
 
     def _restarted(self) -> Trial | None:
         """Restart all sides at the same time; return a trial without rounds if that fails."""
+        self._acted = False
         with self._stopwatch.measure(Span.START), ThreadPoolExecutor(len(self._sides)) as threads:
             restarts = {side: threads.submit(side.restart, quick=self.quick) for side in self._in_order()}
         for side in self._sides:

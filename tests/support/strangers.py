@@ -17,8 +17,9 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import GroupLoadInProgressError
 
-from pytest_kafkaperf.clusters.admin.connection import ask_for_topics, connected
+from pytest_kafkaperf.clusters.admin.connection import connected
 from pytest_kafkaperf.clusters.admin.run_names import PREFIX
+from pytest_kafkaperf.clusters.admin.wire import ask_for_topics
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.notices import NoticeKind
 from pytest_kafkaperf.runner.rounds.round import Round

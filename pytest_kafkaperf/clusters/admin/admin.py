@@ -15,11 +15,10 @@ import aiokafka
 from aiokafka import errors as kafka_errors
 from aiokafka.protocol import admin as requests
 from aiokafka.protocol import transaction
-from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.admin.acls import Operation, Resource, refusal
-from pytest_kafkaperf.clusters.admin.connection import address_of, ask_any, ask_for_topics, call, close, connected
+from pytest_kafkaperf.clusters.admin.connection import SOON_S, address_of, call, close, connected
 from pytest_kafkaperf.clusters.admin.groups import describe_group, remove_members
 from pytest_kafkaperf.clusters.admin.run_names import (
     PREFIX,
@@ -31,7 +30,17 @@ from pytest_kafkaperf.clusters.admin.run_names import (
     stale_groups,
     stale_topics,
 )
-from pytest_kafkaperf.clusters.admin.wire import TRANSIENT, CreateTopic, ask_controller, ask_coordinator
+from pytest_kafkaperf.clusters.admin.wire import (
+    TRANSIENT,
+    UNREACHABLE,
+    CreateTopic,
+    ask_any,
+    ask_controller,
+    ask_coordinator,
+    ask_for_topics,
+    ask_leaders,
+    ask_soon,
+)
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -42,14 +51,15 @@ LOOK_TIMEOUT_S = 5
 SWEEP_TIMEOUT_S = 10
 """Timeout for removing leftovers of crashed runs."""
 _TICK_S = 0.05
-_LOOK_S = 2.0
-"""Time without a reply after which a topic may have been deleted. By then, all brokers know about new topics."""
-_RETRY_MS = 10
-"""Interval at which a consumer queries a topic's leaders, which it does not know at first."""
 _TRANSACTION_TIMEOUT_MS = 60_000
 """Default of aiokafka's and Kafka's own producers."""
-UNREACHABLE = (kafka_errors.KafkaConnectionError, kafka_errors.NodeNotReadyError, kafka_errors.RequestTimedOutError)
-"""aiokafka's errors when a broker is down or does not respond."""
+_MOVING = (
+    *UNREACHABLE,
+    kafka_errors.LeaderNotAvailableError,
+    kafka_errors.NotLeaderForPartitionError,
+    kafka_errors.UnknownTopicOrPartitionError,
+)
+"""Errors while a partition has no leader, or has one that not all brokers know yet."""
 
 T = TypeVar("T")
 
@@ -278,30 +288,20 @@ class Admin:
         return datetime.datetime.fromtimestamp(appended.timestamp / 1000, datetime.UTC)
 
     async def _end_offsets(self, topic: str, partitions: int) -> dict[int, int]:
-        consumer = aiokafka.AIOKafkaConsumer(
-            bootstrap_servers=self._servers, retry_backoff_ms=_RETRY_MS, **self._config
-        )
         deadline = time.monotonic() + LOOK_TIMEOUT_S
-        async with _started(consumer):
-            while await _is_unknown(consumer._client, topic):  # noqa: SLF001 - its own request would create the topic
-                if time.monotonic() > deadline:  # until then, a broker's metadata may lack a new topic
+        async with connected(self._servers, self._access) as client:
+            while True:
+                answer = await ask_any(client, ask_for_topics([topic]))
+                client.cluster.update_metadata(answer)
+                error = kafka_errors.for_code(answer.topics[0][0])
+                if error is kafka_errors.TopicAuthorizationFailedError:
+                    raise error(topic)
+                if _lacks_topic(answer) and time.monotonic() > deadline:  # until then, it may lack a new topic
                     raise TopicGoneError(f"topic {topic!r} was deleted")
+                with contextlib.suppress(*_MOVING, TimeoutError):
+                    async with asyncio.timeout(SOON_S):
+                        return dict(enumerate(await ask_leaders(client, topic, partitions)))
                 await asyncio.sleep(_TICK_S)
-            asked = [TopicPartition(topic, partition) for partition in range(partitions)]
-            ends = await self._unless_deleted(consumer.end_offsets(asked), consumer._client, topic)  # noqa: SLF001
-        return {each.partition: end for each, end in ends.items()}
-
-    @staticmethod
-    async def _unless_deleted(asking: Coroutine[Any, Any, T], client: Any, topic: str) -> T:
-        """Return the reply to a client that repeats its request as long as the topic exists."""
-        reply = asyncio.ensure_future(asking)
-        try:
-            while not (await asyncio.wait([reply], timeout=_LOOK_S))[0]:
-                if await _is_unknown(client, topic):
-                    raise TopicGoneError(f"topic {topic!r} was deleted")
-            return reply.result()
-        finally:
-            reply.cancel()
 
     async def _is_gone(self, topic: str) -> bool:
         async with connected(self._servers, self._access) as client:
@@ -351,8 +351,11 @@ _DEFAULT = 5
 
 async def _is_unknown(client: Any, topic: str) -> bool:
     """Return True if a broker does not know the topic. The topic is never created, whatever the broker's properties."""
-    answer = await ask_any(client, ask_for_topics([topic]))
-    return bool(answer.topics[0][0] == kafka_errors.UnknownTopicOrPartitionError.errno)
+    return _lacks_topic(await ask_any(client, ask_for_topics([topic])))
+
+
+def _lacks_topic(metadata: Any) -> bool:
+    return bool(metadata.topics[0][0] == kafka_errors.UnknownTopicOrPartitionError.errno)
 
 
 async def _try_to_delete(client: Any, groups: Sequence[str]) -> dict[str, type[Exception] | None]:
@@ -363,7 +366,7 @@ async def _try_to_delete(client: Any, groups: Sequence[str]) -> dict[str, type[E
     answers: dict[str, type[Exception] | None] = dict.fromkeys(groups, kafka_errors.NotCoordinatorForGroupError)
     for broker in client.cluster.brokers():
         try:
-            response = await client.send(broker.nodeId, requests.DeleteGroupsRequest(list(groups)))
+            response = await ask_soon(client, broker.nodeId, requests.DeleteGroupsRequest(list(groups)))
         except UNREACHABLE:  # if this was the coordinator, another broker has taken over
             continue
         for group, code in response.results:

@@ -10,7 +10,6 @@ import concurrent.futures
 import contextlib
 import functools
 import logging
-import random
 import socket
 import ssl
 import threading
@@ -23,11 +22,9 @@ from aiokafka.conn import collect_hosts, create_conn
 from aiokafka.errors import (
     KafkaConnectionError,
     KafkaError,
-    NodeNotReadyError,
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
 )
-from aiokafka.protocol import metadata
 from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
@@ -39,6 +36,8 @@ from pytest_kafkaperf.core.notices import Notice, Remark
 T = TypeVar("T")
 
 _CLOSE_TIMEOUT_S = 2
+SOON_S = 3
+"""Time to wait for a broker if others could answer instead."""
 """Timeout for closing a client, whose broker may be gone. Nothing depends on the client anymore."""
 _MAX_NOTES = 5
 
@@ -91,25 +90,29 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         return thread.submit(lambda: run(work)).result()
 
 
-ask_for_topics = functools.partial(metadata.MetadataRequest, allow_auto_topic_creation=False)
-"""A metadata request that does not create the topics it queries."""
-
-
-async def ask_any(client: Any, request: Any) -> Any:
-    """Send a request to any broker. The client may still know brokers that have just stopped."""
-    failure: KafkaError = NodeNotReadyError("no broker is known")
-    brokers = [broker.nodeId for broker in client.cluster.brokers()]
-    for broker in random.sample(brokers, len(brokers)):
-        try:
-            return await client.send(broker, request)
-        except (KafkaConnectionError, NodeNotReadyError) as error:
-            failure = error
-    raise failure
-
-
 def address_of(broker: Any) -> str:
     """Return the address that a broker in a client's metadata advertises, as `HOST:PORT`."""
     return f"[{broker.host}]:{broker.port}" if ":" in broker.host else f"{broker.host}:{broker.port}"
+
+
+_bootstrap = AIOKafkaClient.bootstrap
+
+
+async def bootstrap(client: Any) -> None:
+    """Connect a client to one of its servers, and wait longer for each only if none of them answers soon.
+
+    A server that is paused or switched off does not refuse the connection, and the others could answer meanwhile.
+    """
+    patient_ms = client._request_timeout_ms  # noqa: SLF001
+    try:
+        if len(client.hosts) > 1:
+            client._request_timeout_ms = SOON_S * 1000  # noqa: SLF001
+            with contextlib.suppress(KafkaConnectionError):
+                await _bootstrap(client)
+                return
+    finally:
+        client._request_timeout_ms = patient_ms  # noqa: SLF001
+    await _bootstrap(client)
 
 
 @contextlib.asynccontextmanager
@@ -118,7 +121,7 @@ async def connected(bootstrap_servers: str, access: Access) -> AsyncIterator[Any
     await asyncio.wrap_future(detached(access.log_in))
     client = AIOKafkaClient(**{**access.arguments(), "bootstrap_servers": bootstrap_servers})
     try:
-        await client.bootstrap()
+        await bootstrap(client)
         yield client
     finally:
         await close(client)
@@ -330,22 +333,6 @@ def _reason(error: Exception, notes: Notes) -> str:
     # aiokafka's text ends with a colon if the error does not have a message.
     warnings = [f"{text} no answer" if text.endswith(":") else text for text in notes.texts()]
     return "; ".join([str(error), *warnings])
-
-
-def read_identity(servers: str, access: Access, *, timeout_s: float) -> tuple[str | None, int]:
-    """Return the cluster id, and the number of brokers; the id is None before Kafka 0.10.1.
-
-    Raises:
-        ClusterError: the cluster did not answer in time.
-
-    """
-
-    async def ask() -> tuple[str | None, int]:
-        async with connected(servers, access) as client:
-            answer = await ask_any(client, MetadataRequest([]))
-        return getattr(answer, "cluster_id", None), len(answer.brokers)
-
-    return call(ask(), "read the cluster id", servers, timeout_s=timeout_s)
 
 
 class _NotReady(Exception):  # noqa: N818 - a result; becomes a ClusterError after the timeout

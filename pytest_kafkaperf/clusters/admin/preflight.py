@@ -17,10 +17,10 @@ from aiokafka.protocol import transaction
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.admin.acls import Operation, Resource, refusal
 from pytest_kafkaperf.clusters.admin.admin import transaction_timeout_ms, visible_groups, visible_topics
-from pytest_kafkaperf.clusters.admin.connection import ask_any, call, connected
+from pytest_kafkaperf.clusters.admin.connection import call, connected
 from pytest_kafkaperf.clusters.admin.groups import describe_group, permitted_operations, unsupported_protocols
 from pytest_kafkaperf.clusters.admin.run_names import PREFIX, prefix_of
-from pytest_kafkaperf.clusters.admin.wire import DescribeTopic, TopicMetadata, ask_coordinator
+from pytest_kafkaperf.clusters.admin.wire import DescribeTopic, TopicMetadata, ask_any, ask_coordinator
 from pytest_kafkaperf.core.errors import ClusterError, nearest, suggestion
 from pytest_kafkaperf.scenarios.payloads import Generated
 from pytest_kafkaperf.scenarios.scenario import Scenario

@@ -1,22 +1,27 @@
-"""Requests that aiokafka's own clients do not send, such as those that create SCRAM users (KIP-554)."""
+"""Requests to whichever broker can answer them, including some that aiokafka does not have (such as KIP-554)."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import hashlib
+import random
 import secrets
 import time
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka import errors as kafka_errors
-from aiokafka.protocol import admin, api, coordination, types
+from aiokafka.protocol import admin, api, coordination, metadata, types
+from aiokafka.protocol.offset import OffsetRequest
+from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.admin.acls import Operation, granted
-from pytest_kafkaperf.clusters.admin.connection import ask_any, call, connected
+from pytest_kafkaperf.clusters.admin.connection import SOON_S, call, connected
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -129,17 +134,46 @@ class DescribeTopic(api.Request[_MetadataStruct]):  # type: ignore[misc]
         return request_struct_class([self._topic], False, False, True)
 
 
-_COORDINATOR_S = 5
-"""Time to wait for the coordinator of a group or a transactional id; the load itself waits longer."""
+_COORDINATOR_S = 15
+"""Time to wait for the coordinator of a group or a transactional id. A cluster may report one that has stopped until
+`broker.session.timeout.ms` (9 s) has passed."""
 
 _TICK_S = 0.05
+_LATEST = -1
+"""Timestamp that stands for the end of a partition in `ListOffsets`."""
+_NO_LEADER = -1
 
+UNREACHABLE = (kafka_errors.KafkaConnectionError, kafka_errors.NodeNotReadyError, kafka_errors.RequestTimedOutError)
+"""aiokafka's errors when a broker is down or does not respond."""
 TRANSIENT: tuple[type[Exception], ...] = (
     kafka_errors.GroupCoordinatorNotAvailableError,
     kafka_errors.GroupLoadInProgressError,
     kafka_errors.NotCoordinatorForGroupError,
 )
 """Errors that indicate that a coordinator will soon be available."""
+
+
+ask_for_topics = functools.partial(metadata.MetadataRequest, allow_auto_topic_creation=False)
+"""A metadata request that does not create the topics it queries."""
+
+
+async def ask_any(client: Any, request: Any) -> Any:
+    """Send a request to any broker. The client may still know brokers that have just stopped, or that are paused."""
+    brokers = [broker.nodeId for broker in client.cluster.brokers()]
+    random.shuffle(brokers)
+    for broker in brokers[:-1]:
+        with contextlib.suppress(*UNREACHABLE):
+            return await ask_soon(client, broker, request)
+    return await client.send(brokers[-1] if brokers else None, request)
+
+
+async def ask_soon(client: Any, broker: int, request: Any) -> Any:
+    """Send a request to one broker; raise one of `UNREACHABLE` if it does not answer within `SOON_S`."""
+    try:
+        async with asyncio.timeout(SOON_S):
+            return await client.send(broker, request)
+    except TimeoutError:
+        raise kafka_errors.RequestTimedOutError from None
 
 
 async def ask_coordinator(
@@ -164,8 +198,8 @@ async def ask_coordinator(
                 known[key] = found.coordinator_id
         if key in known:
             error = kafka_errors.GroupCoordinatorNotAvailableError
-            with contextlib.suppress(kafka_errors.NodeNotReadyError, kafka_errors.KafkaConnectionError):
-                answer = await client.send(known[key], request)
+            with contextlib.suppress(*UNREACHABLE):
+                answer = await ask_soon(client, known[key], request)
                 error = kafka_errors.for_code(_code_of(answer))
         if error in TRANSIENT:
             known.pop(key, None)  # the coordinator may have moved
@@ -181,10 +215,46 @@ async def ask_controller(client: Any, request: Any) -> Any:
     """
     while True:
         controller = client.cluster.controller
-        if controller is not None and await client.ready(controller.nodeId):
+        if controller is not None and await _is_ready(client, controller.nodeId):
             return await client.send(controller.nodeId, request)
-        await client.force_metadata_update()
+        client.cluster.update_metadata(await ask_any(client, ask_for_topics([])))
         await asyncio.sleep(_TICK_S)
+
+
+async def ask_leaders(client: Any, topic: str, partitions: int) -> list[int]:
+    """Return the end offset of each partition, from the leaders that the client knows.
+
+    Raises:
+        aiokafka.errors.KafkaError: a leader is unknown, or did not answer.
+
+    """
+    leaders: dict[int | None, list[tuple[int, int]]] = defaultdict(list)
+    for partition in range(partitions):
+        leader = client.cluster.leader_for_partition(TopicPartition(topic, partition))
+        leaders[leader].append((partition, _LATEST))
+    if leaders.keys() & {None, _NO_LEADER}:  # aiokafka would log an error for each attempt to reach it
+        raise kafka_errors.LeaderNotAvailableError(topic)
+    requests = [(leader, OffsetRequest(-1, 0, [(topic, parts)])) for leader, parts in leaders.items()]
+    answers = await asyncio.gather(*(client.send(leader, request) for leader, request in requests))
+    return by_partition((part, code, end) for one in answers for part, code, _, end, *_ in one.topics[0][1])
+
+
+def by_partition(rows: Iterable[tuple[int, int, int]]) -> list[int]:
+    """Return the offsets from rows that consist of partition, error code and offset; raise the first error."""
+    ordered = sorted(rows)
+    for _, code, _ in ordered:
+        if code:
+            raise kafka_errors.for_code(code)
+    return [offset for _, _, offset in ordered]
+
+
+async def _is_ready(client: Any, broker: int) -> bool:
+    """Return True if a broker accepts the client's connection soon."""
+    try:
+        async with asyncio.timeout(SOON_S):
+            return bool(await client.ready(broker))
+    except TimeoutError:
+        return False
 
 
 def _code_of(answer: Any) -> int:
@@ -221,6 +291,22 @@ _ITERATIONS = 4096
 """Number of iterations, which each client connection computes: Kafka's minimum, which RFC 7677 also recommends."""
 _SALT_BYTES = 16
 _SCRAM_SHA_512 = 2
+
+
+def read_identity(servers: str, access: Access, *, timeout_s: float) -> tuple[str | None, int]:
+    """Return the cluster id, and the number of brokers; the id is None before Kafka 0.10.1.
+
+    Raises:
+        ClusterError: the cluster did not answer in time.
+
+    """
+
+    async def ask() -> tuple[str | None, int]:
+        async with connected(servers, access) as client:
+            answer = await ask_any(client, ask_for_topics([]))
+        return getattr(answer, "cluster_id", None), len(answer.brokers)
+
+    return call(ask(), "read the cluster id", servers, timeout_s=timeout_s)
 
 
 def create_scram_user(servers: str, access: Access, *, name: str, password: str) -> None:

@@ -95,6 +95,9 @@ class Fleet:
     events: list[Event] = field(default_factory=list)
     """Actions on brokers."""
     _down: set[int] = field(default_factory=set)
+    _kept_down: frozenset[int] = frozenset()
+    """Stopped brokers that restarts leave stopped."""
+    _paused: set[int] = field(default_factory=set)
 
     def probes(self) -> dict[Key, Sequence[Probe]]:
         """Return the probes of the brokers that should be running, by id, and the shared probes, by name."""
@@ -111,6 +114,7 @@ class Fleet:
         """Stop or kill a running broker."""
         server = self._running(broker)
         self._down.add(broker)
+        self._paused.discard(broker)
         self._record(broker, EventKind.KILLED if kill else EventKind.STOPPED)
         server.stop(kill=kill)
 
@@ -125,8 +129,12 @@ class Fleet:
         self.await_ready()
         self._record(broker, EventKind.READY_AGAIN)
 
+    def keep_stopped(self) -> None:
+        """Keep the brokers stopped that are stopped now, which the test has done before its load."""
+        self._kept_down = frozenset(self._down)
+
     def renew(self, *, quick: bool | None = None) -> None:
-        """Restart the running brokers and wait until they are ready; brokers that the test has stopped remain stopped.
+        """Restart the brokers and wait until they are ready, including those that actions in rounds have stopped.
 
         `quick` chooses the compilers; None to keep them.
 
@@ -134,7 +142,7 @@ class Fleet:
         `broker.session.timeout.ms` has passed. All brokers stop at the same time: they are also controllers, so if they
         stopped one by one, the last broker would wait for a quorum.
         """
-        up = {broker: server for broker, server in self.servers.items() if broker not in self._down}
+        up = {broker: server for broker, server in self.servers.items() if broker not in self._kept_down}
         disturbed, self.disturbed = self.disturbed, True  # stays True if a step fails
         self.warm_for.clear()
         self._down.update(up)
@@ -147,24 +155,29 @@ class Fleet:
                 self.quick = chosen
             list(threads.map(lambda server: server.start(), up.values()))
         self._down.difference_update(up)
+        self._paused.clear()
         self.await_ready()
         self.disturbed = disturbed
 
     def restore(self) -> None:
         """Restart all brokers, including stopped or lost ones; they keep their addresses."""
-        self._down.clear()
+        self._kept_down = frozenset()
         self.renew()
         self.disturbed = False
 
     def pause(self, broker: int) -> None:
         """Suspend a broker."""
         server = self._running(broker)
+        if broker in self._paused:
+            raise UsageError(f"broker {broker} is already paused; resume it first: resume_broker({broker})")
+        self._paused.add(broker)
         self._record(broker, EventKind.PAUSED)
         server.pause()
 
     def resume(self, broker: int) -> None:
         """Resume a paused broker."""
         self._running(broker).resume()
+        self._paused.discard(broker)
         self._record(broker, EventKind.RESUMED)
 
     def await_ready(self) -> None:
@@ -183,7 +196,7 @@ class Fleet:
     def _await_ready(self, access: Access) -> None:
         wait_ready(
             self.bootstrap_servers,
-            brokers=len(self.servers) - len(self._down),
+            brokers=len(self.servers) - len(self._down | self._paused),
             timeout_s=_READY_TIMEOUT_S,
             check=self.check,
             cluster_id=self.cluster_id,

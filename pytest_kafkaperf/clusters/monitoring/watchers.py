@@ -9,22 +9,20 @@ import math
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import KafkaError, LeaderNotAvailableError, UnknownTopicOrPartitionError, for_code
-from aiokafka.protocol.offset import OffsetRequest
-from aiokafka.structs import TopicPartition
+from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from pytest_kafkaperf.clusters.access.access import Access
-from pytest_kafkaperf.clusters.admin.connection import BoundedLoop, ask_any, ask_for_topics, close
+from pytest_kafkaperf.clusters.admin.connection import BoundedLoop, close
 from pytest_kafkaperf.clusters.admin.groups import Protocol, describe_group, offsets_in, offsets_request
 from pytest_kafkaperf.clusters.admin.preflight import gone
+from pytest_kafkaperf.clusters.admin.wire import ask_any, ask_for_topics, ask_leaders, by_partition
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState
 from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, Probe, ProcessProbe
@@ -387,7 +385,7 @@ class GroupWatcher(ClientWatcher):
         if protocol is Protocol.SHARE:
             return await self._done(client, group, request)
         answer = await client.send(self._coordinators[group], request)
-        return _by_partition(offsets_in(protocol, answer, ()))
+        return by_partition(offsets_in(protocol, answer, ()))
 
     async def _done(self, client: Any, group: str, request: Any) -> list[int]:
         """Return the number of finished records in each partition of a share group.
@@ -400,7 +398,7 @@ class GroupWatcher(ClientWatcher):
         done = [-1] * self._partitions
         for _ in range(_LAG_ATTEMPTS):
             answer = await client.send(self._coordinators[group], request)
-            found = _by_partition(offsets_in(Protocol.SHARE, answer, ends))
+            found = by_partition(offsets_in(Protocol.SHARE, answer, ends))
             done = [max(pair) for pair in zip(done, found, strict=True)]
             before, ends = ends, await self._ends(client)
             if ends == before:
@@ -411,21 +409,4 @@ class GroupWatcher(ClientWatcher):
         if not self._knows_leaders:  # aiokafka's own request would recreate a deleted topic
             client.cluster.update_metadata(await ask_any(client, ask_for_topics([self._topic])))
             self._knows_leaders = True
-        leaders: dict[int | None, list[tuple[int, int]]] = defaultdict(list)
-        for partition in range(self._partitions):
-            leader = client.cluster.leader_for_partition(TopicPartition(self._topic, partition))
-            leaders[leader].append((partition, _LATEST))
-        if leaders.keys() & {None, _NO_LEADER}:  # aiokafka would log an error for each attempt to reach it
-            raise LeaderNotAvailableError(self._topic)
-        requests = [(leader, OffsetRequest(-1, 0, [(self._topic, parts)])) for leader, parts in leaders.items()]
-        answers = await asyncio.gather(*(client.send(leader, request) for leader, request in requests))
-        return _by_partition((part, code, end) for one in answers for part, code, _, end, *_ in one.topics[0][1])
-
-
-def _by_partition(rows: Iterable[tuple[int, int, int]]) -> list[int]:
-    """Return the offsets from rows that consist of partition, error code and offset."""
-    ordered = sorted(rows)
-    for _, code, _ in ordered:
-        if code:
-            raise for_code(code)
-    return [offset for _, _, offset in ordered]
+        return await ask_leaders(client, self._topic, self._partitions)

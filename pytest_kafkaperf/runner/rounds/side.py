@@ -35,7 +35,7 @@ class Brokers(Protocol):
         """Raise `ClusterLostError` with the reason if a broker has exited; cheap."""
 
     def renew(self, *, quick: bool | None = None) -> None:
-        """Restart all brokers, with these compilers unless None; raises `ClusterError`."""
+        """Restart the brokers, with these compilers unless None; raises `ClusterError`."""
 
 
 class App(Protocol):
@@ -117,6 +117,16 @@ class Side:
         """Raise `ApplicationError` if an application has exited on its own; cheap."""
         for app in self.apps:
             app.check()
+
+    @property
+    def has_actions(self) -> bool:
+        """True if actions may leave brokers or applications in a different state after each round."""
+        return any(action.metric is None for action in self.actions)
+
+    def keep_stopped(self) -> None:
+        """Keep the brokers stopped that are stopped now; restarts bring back those that actions stop later."""
+        if self.cluster.fleet is not None:
+            self.cluster.fleet.keep_stopped()
 
     def restart(self, *, quick: bool | None = None) -> None:
         """Restart the brokers and applications; topics and clients are new in each trial anyway.

@@ -17,6 +17,7 @@ from pytest_kafkaperf.core.problems import ProblemKind
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.runner import trial as trial_runs
 from pytest_kafkaperf.runner.round_length import MOST_PAIRS, MOST_REPEATED
+from pytest_kafkaperf.runner.rounds.actions import Action
 from pytest_kafkaperf.runner.rounds.loads import Phase
 from pytest_kafkaperf.runner.rounds.round import Round
 from pytest_kafkaperf.runner.rounds.side_rounds import Workers
@@ -117,6 +118,28 @@ def test_a_round_for_which_the_generator_was_too_slow_is_repeated(late: int, *, 
     assert list(map(str, found.warnings)) == ["a round was repeated: too slow"] * repeated
     if both:
         assert log[2 : 2 * repeated + 6] == [*["A", "B"] * (repeated + 1), "B", "A"]
+
+
+@pytest.mark.parametrize("metric", [None, "app.rows"])
+def test_actions_act_on_restarted_brokers_in_each_trial(metric: str | None) -> None:
+    """A broker that an action stopped would still be stopped; a custom metric only reads."""
+    log: list[str] = []
+
+    class Acting(Late):
+        def restart(self, *, quick: bool | None = None) -> None:
+            del quick
+            log.append("restart")
+
+    side = Acting("A", log)
+    side.late_rounds = [1, 0, 0]
+    side.side = dataclasses.replace(side.side, actions=(Action(1.0, lambda: None, metric=metric),))
+    runner = runner_of(side)
+    for _ in range(2):
+        runner.measure(time_budget_of(ROUNDS))
+    runner.measure_fresh(time_budget_of(ROUNDS))
+    acts = metric is None
+    assert log.count("restart") == (2 if acts else 1)
+    assert log.count("A") == 3 * ROUNDS + (not acts)  # after an action, a late round alone is not repeated
 
 
 def test_a_round_that_lost_records_is_not_repeated() -> None:

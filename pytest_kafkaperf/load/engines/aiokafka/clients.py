@@ -46,8 +46,9 @@ from aiokafka.errors import KafkaConnectionError, RequestTimedOutError
 from aiokafka.producer import message_accumulator, producer, sender
 from aiokafka.structs import TopicPartition
 
-from pytest_kafkaperf.clusters.admin.connection import ask_for_topics
+from pytest_kafkaperf.clusters.admin.connection import bootstrap
 from pytest_kafkaperf.clusters.admin.relogin import ReloginConnection
+from pytest_kafkaperf.clusters.admin.wire import ask_for_topics
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.engines.aiokafka.client_config import IN_FLIGHT
 from pytest_kafkaperf.load.engines.aiokafka.decoder import FetchedBatches, reader_of
@@ -243,7 +244,8 @@ def adapt(scenario: Scenario, nonce: Nonce = NO_NONCE) -> None:
     The replacements apply to all code that uses aiokafka in this process:
 
     - Consumers decode fetched data into batches.
-    - Clients recover from lost connections, and never create a topic by requesting its metadata.
+    - Clients recover from lost connections, do not wait long for a server while others may answer, and never create a
+      topic by requesting its metadata.
     - Producers count the batches that they resend.
     - Producers of explicit batches keep several requests in flight. Producers of single records use unmodified aiokafka
       producers, because they measure what an application would get.
@@ -252,6 +254,7 @@ def adapt(scenario: Scenario, nonce: Nonce = NO_NONCE) -> None:
     conn.AIOKafkaConnection = Connection
     conn.READER_LIMIT = _READER_LIMIT
     client.MetadataRequest = ask_for_topics
+    client.AIOKafkaClient.bootstrap = bootstrap
     sender.SendProduceReqHandler = RequestHandler
     batches = scenario.client == "batch"
     util.get_running_loop = asyncio.get_running_loop if batches else _GET_RUNNING_LOOP
