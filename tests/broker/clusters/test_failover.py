@@ -61,12 +61,13 @@ def test_a_restart_brings_back_what_a_load_has_stopped() -> None:
     with provision(spec, target="local") as cluster:
         fleet = cluster.fleet
         assert fleet is not None
-        fleet.stop(3, kill=False)
-        fleet.keep_stopped()
         fleet.pause(1)
         fleet.stop(2, kill=True)
         fleet.renew()
-        assert fleet.probes().keys() & {1, 2, 3} == {1, 2}
+        assert fleet.probes().keys() >= {1, 2, 3}
         fleet.pause(1)  # it is not paused any more
-        fleet.restore()
-        assert fleet.probes().keys() & {1, 2, 3} == {1, 2, 3}
+        fleet.resume(1)
+        fleet.stop(3, kill=False)
+        fleet.keep_stopped()
+        fleet.renew()
+        assert fleet.probes().keys() & {1, 2, 3} == {1, 2}
