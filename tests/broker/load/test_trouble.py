@@ -15,6 +15,7 @@ import pytest
 
 from pytest_kafkaperf.clusters.admin.admin import Admin
 from pytest_kafkaperf.clusters.admin.run_names import PREFIX
+from pytest_kafkaperf.clusters.admin.wire import read_identity
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.core.problems import Cause, Problem, ProblemKind
 from pytest_kafkaperf.load import controller
@@ -24,6 +25,7 @@ from pytest_kafkaperf.runner.rounds.load_run import LoadRun
 from pytest_kafkaperf.scenarios.scenario import Scenario
 from tests.support.patience import ENDLESS_S, PATIENCE_S
 from tests.support.rounds import Once, Stall, run_scenario, within, workers
+from tests.support.silent import silent_server
 from tests.support.strangers import topics_of_runs
 
 if TYPE_CHECKING:
@@ -85,6 +87,17 @@ def test_a_killed_broker_of_somebody_else_ends_the_rounds_with_the_reason(
     assert problem.text.endswith(" were outstanding: the cluster is down or much too slow for this load")
     assert ran.seen.broken
     assert ran.metrics["errors"] > 0
+
+
+def test_a_server_that_does_not_answer_is_left_out(broker: Cluster, load: Load) -> None:
+    """A machine that is switched off refuses no connection, and any client may choose it first."""
+    with silent_server() as silent:
+        servers = f"{silent},{broker.bootstrap_servers}"
+        cluster = Cluster(bootstrap_servers=servers, brokers=1, provider="external", version="4.3")
+        for _ in range(3):
+            assert read_identity(servers, cluster.access, timeout_s=PATIENCE_S)[1] == 1
+        ran = load(cluster, rate=500, duration="1 s", producers=3, consumers=2, partitions=2, rounds=1)
+    assert ran.faults == []
 
 
 DIED = Problem(Cause.WORKER_LOST, {"reason": "a worker process died: killed, out of memory, or crashed"})

@@ -41,6 +41,7 @@ from typing import Any
 
 import aiokafka
 from aiokafka import client, conn, util
+from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer import fetcher
 from aiokafka.errors import KafkaConnectionError, RequestTimedOutError
 from aiokafka.producer import message_accumulator, producer, sender
@@ -254,7 +255,7 @@ def adapt(scenario: Scenario, nonce: Nonce = NO_NONCE) -> None:
     conn.AIOKafkaConnection = Connection
     conn.READER_LIMIT = _READER_LIMIT
     client.MetadataRequest = ask_for_topics
-    client.AIOKafkaClient.bootstrap = bootstrap
+    AIOKafkaClient.bootstrap = bootstrap
     sender.SendProduceReqHandler = RequestHandler
     batches = scenario.client == "batch"
     util.get_running_loop = asyncio.get_running_loop if batches else _GET_RUNNING_LOOP

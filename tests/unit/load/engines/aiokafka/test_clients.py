@@ -37,6 +37,7 @@ from aiokafka.structs import TopicPartition
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pytest_kafkaperf.clusters.admin import connection
 from pytest_kafkaperf.clusters.admin.relogin import ReloginConnection
 from pytest_kafkaperf.core.errors import LoadError
 from pytest_kafkaperf.load.engines.aiokafka.clients import (
@@ -489,6 +490,8 @@ def test_fetched_data_is_unpacked_by_a_method_of_partition_records() -> None:
 INNER_NAMES = (
     (aiokafka_client, "MetadataRequest"),
     (AIOKafkaClient, "_maybe_wait_metadata"),
+    (AIOKafkaClient, "bootstrap"),
+    (AIOKafkaClient, "hosts"),
     (conn, "AIOKafkaConnection"),
     (conn, "READER_LIMIT"),
     (conn.AIOKafkaConnection, "_handle_frame"),
@@ -516,6 +519,11 @@ INNER_NAMES = (
 def test_aiokafka_has_each_name_that_is_replaced_or_used(owner: object, name: str) -> None:
     """Results would be those of another engine."""
     assert hasattr(owner, name)
+
+
+def test_a_client_uses_its_timeout_when_it_connects() -> None:
+    """The plugin shortens it while other servers may answer."""
+    assert "request_timeout_ms=self._request_timeout_ms" in inspect.getsource(connection._bootstrap)
 
 
 def test_another_version_of_aiokafka_stops_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
