@@ -21,6 +21,7 @@ from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.admin.wire import read_identity
 from pytest_kafkaperf.clusters.monitoring.watchers import GroupOffsets
 from pytest_kafkaperf.core import supervisor
+from pytest_kafkaperf.core.detached import detached
 from pytest_kafkaperf.core.errors import ClusterError, ClusterLostError, LoadError
 from pytest_kafkaperf.core.problems import Cause, Problem
 from pytest_kafkaperf.core.units import NS_PER_S
@@ -219,7 +220,7 @@ class _Round:
     _phase_shown: str = ""
     _lag_s: float = 0.0
     _progressed: tuple[int, float] = (0, 0.0)
-    _silence_s: int = SILENCE_TIMEOUT_S
+    _answer: Future[bool] | None = None
     _start_ns: int | None = None
     _drain_ns: int | None = None
     _workers: list[WorkerReport] = field(default_factory=list)
@@ -284,7 +285,7 @@ class _Round:
                 )
         self._start_ns = now_ns() + round(scenario.warmup * NS_PER_S) + self._margin_ns
         counters.start_at(self._start_ns)
-        self._progressed, self._silence_s = (0, time.monotonic()), SILENCE_TIMEOUT_S
+        self._progressed = (0, time.monotonic())
 
     def _await_production(self) -> None:
         start_ns = self._start_ns or 0
@@ -378,15 +379,18 @@ class _Round:
         """Give up if the count remains unchanged for too long while records are outstanding."""
         now_s = time.monotonic()
         if count != self._progressed[0] or pending <= 0:
-            self._progressed, self._silence_s = (count, now_s), SILENCE_TIMEOUT_S
-        elif now_s - self._progressed[1] <= self._silence_s:
+            self._progressed, self._answer = (count, now_s), None
             return
-        elif self._silence_s < _LONGEST_SILENCE_S and self._answers():
-            self._silence_s = _LONGEST_SILENCE_S
-        else:
+        silent_s = now_s - self._progressed[1]
+        if silent_s <= SILENCE_TIMEOUT_S:
+            return
+        self._answer = self._answer or detached(self._answers)
+        is_lost = self._answer.done() and not self._answer.result()
+        limit_s = SILENCE_TIMEOUT_S if is_lost else _LONGEST_SILENCE_S
+        if silent_s > limit_s:
             raise ClusterLostError(
-                f"no record was {verb} for {self._silence_s} s while {pending} were outstanding: the cluster is down "
-                "or much too slow for this load"
+                f"no record was {verb} for {limit_s} s while {pending} were outstanding: the cluster is down or much "
+                "too slow for this load"
             )
 
     def _collect(self) -> None:

@@ -145,7 +145,7 @@ def _on_warm_brokers(bench: Bench) -> FirstTrial:
 
 
 def _until_warm(bench: Bench, trial: Trial, rounds: int, again: Callable[[Trial], Trial]) -> Trial:
-    """Repeat a trial with `again`, without restarting brokers, while it may be failing because they are cold.
+    """Repeat a trial with `again` while it may be failing because brokers are cold; they restart only after actions.
 
     Their compilers can become busy again even after the warm-up.
     """

@@ -18,7 +18,7 @@ from aiokafka.protocol import transaction
 
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.admin.acls import Operation, Resource, refusal
-from pytest_kafkaperf.clusters.admin.connection import SOON_S, address_of, call, close, connected
+from pytest_kafkaperf.clusters.admin.connection import address_of, call, close, connected, soon
 from pytest_kafkaperf.clusters.admin.groups import describe_group, remove_members
 from pytest_kafkaperf.clusters.admin.run_names import (
     PREFIX,
@@ -292,15 +292,16 @@ class Admin:
         async with connected(self._servers, self._access) as client:
             while True:
                 answer = await ask_any(client, ask_for_topics([topic]))
-                client.cluster.update_metadata(answer)
                 error = kafka_errors.for_code(answer.topics[0][0])
-                if error is kafka_errors.TopicAuthorizationFailedError:
+                if error is kafka_errors.NoError:
+                    client.cluster.update_metadata(answer)
+                    with contextlib.suppress(*_MOVING, TimeoutError):
+                        async with soon(client):
+                            return dict(enumerate(await ask_leaders(client, topic, partitions)))
+                elif error not in _MOVING:
                     raise error(topic)
-                if _lacks_topic(answer) and time.monotonic() > deadline:  # until then, it may lack a new topic
+                elif time.monotonic() > deadline:  # until then, a broker's metadata may lack a new topic
                     raise TopicGoneError(f"topic {topic!r} was deleted")
-                with contextlib.suppress(*_MOVING, TimeoutError):
-                    async with asyncio.timeout(SOON_S):
-                        return dict(enumerate(await ask_leaders(client, topic, partitions)))
                 await asyncio.sleep(_TICK_S)
 
     async def _is_gone(self, topic: str) -> bool:
@@ -351,11 +352,8 @@ _DEFAULT = 5
 
 async def _is_unknown(client: Any, topic: str) -> bool:
     """Return True if a broker does not know the topic. The topic is never created, whatever the broker's properties."""
-    return _lacks_topic(await ask_any(client, ask_for_topics([topic])))
-
-
-def _lacks_topic(metadata: Any) -> bool:
-    return bool(metadata.topics[0][0] == kafka_errors.UnknownTopicOrPartitionError.errno)
+    answer = await ask_any(client, ask_for_topics([topic]))
+    return bool(answer.topics[0][0] == kafka_errors.UnknownTopicOrPartitionError.errno)
 
 
 async def _try_to_delete(client: Any, groups: Sequence[str]) -> dict[str, type[Exception] | None]:

@@ -36,9 +36,9 @@ from pytest_kafkaperf.core.notices import Notice, Remark
 T = TypeVar("T")
 
 _CLOSE_TIMEOUT_S = 2
-SOON_S = 3
-"""Time to wait for a broker if others could answer instead."""
 """Timeout for closing a client, whose broker may be gone. Nothing depends on the client anymore."""
+_SOON_S = 3
+"""Time to wait for a server or broker if others may answer."""
 _MAX_NOTES = 5
 
 
@@ -106,13 +106,24 @@ async def bootstrap(client: Any) -> None:
     patient_ms = client._request_timeout_ms  # noqa: SLF001
     try:
         if len(client.hosts) > 1:
-            client._request_timeout_ms = SOON_S * 1000  # noqa: SLF001
+            client._request_timeout_ms = _SOON_S * 1000  # noqa: SLF001
             with contextlib.suppress(KafkaConnectionError):
                 await _bootstrap(client)
                 return
     finally:
         client._request_timeout_ms = patient_ms  # noqa: SLF001
+    began_s = time.monotonic()
     await _bootstrap(client)
+    client.connects_slowly = time.monotonic() - began_s > _SOON_S
+
+
+def soon(client: Any) -> asyncio.Timeout:
+    """Return a time limit for a broker's answer if another broker could answer instead.
+
+    There is none if the client needed longer to connect in the first place, for example because of a slow login.
+    """
+    could_others = len(client.cluster.brokers()) > 1 and not getattr(client, "connects_slowly", False)
+    return asyncio.timeout(_SOON_S if could_others else None)
 
 
 @contextlib.asynccontextmanager

@@ -25,8 +25,8 @@ from pytest_kafkaperf.clusters.admin.schema_request import SchemaRequest
 from pytest_kafkaperf.clusters.admin.wire import TRANSIENT, ask_coordinator
 from pytest_kafkaperf.core.errors import ClusterError
 
-_TIMEOUT_S = 30
-"""Time limit for describing a group: up to four requests, each of which may wait for a coordinator on new brokers."""
+_TIMEOUT_S = 60
+"""Time limit for describing a group: up to four requests, each of which may wait for a coordinator."""
 
 
 class Protocol(enum.StrEnum):

@@ -21,7 +21,7 @@ from aiokafka.structs import TopicPartition
 
 from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.admin.acls import Operation, granted
-from pytest_kafkaperf.clusters.admin.connection import SOON_S, call, connected
+from pytest_kafkaperf.clusters.admin.connection import call, connected, soon
 from pytest_kafkaperf.core.errors import ClusterError
 from pytest_kafkaperf.scenarios.scenario import Scenario
 
@@ -134,14 +134,15 @@ class DescribeTopic(api.Request[_MetadataStruct]):  # type: ignore[misc]
         return request_struct_class([self._topic], False, False, True)
 
 
-_COORDINATOR_S = 15
+_COORDINATOR_S = 12
 """Time to wait for the coordinator of a group or a transactional id. A cluster may report one that has stopped until
 `broker.session.timeout.ms` (9 s) has passed."""
 
 _TICK_S = 0.05
 _LATEST = -1
-"""Timestamp that stands for the end of a partition in `ListOffsets`."""
+"""Timestamp for the end offset in a ListOffsets request."""
 _NO_LEADER = -1
+"""Leader id in a metadata response for a partition whose replicas are all down."""
 
 UNREACHABLE = (kafka_errors.KafkaConnectionError, kafka_errors.NodeNotReadyError, kafka_errors.RequestTimedOutError)
 """aiokafka's errors when a broker is down or does not respond."""
@@ -168,9 +169,9 @@ async def ask_any(client: Any, request: Any) -> Any:
 
 
 async def ask_soon(client: Any, broker: int, request: Any) -> Any:
-    """Send a request to one broker; raise one of `UNREACHABLE` if it does not answer within `SOON_S`."""
+    """Send a request to one broker; raise one of `UNREACHABLE` if it does not answer soon."""
     try:
-        async with asyncio.timeout(SOON_S):
+        async with soon(client):
             return await client.send(broker, request)
     except TimeoutError:
         raise kafka_errors.RequestTimedOutError from None
@@ -251,7 +252,7 @@ def by_partition(rows: Iterable[tuple[int, int, int]]) -> list[int]:
 async def _is_ready(client: Any, broker: int) -> bool:
     """Return True if a broker accepts the client's connection soon."""
     try:
-        async with asyncio.timeout(SOON_S):
+        async with soon(client):
             return bool(await client.ready(broker))
     except TimeoutError:
         return False

@@ -142,19 +142,19 @@ class Fleet:
         `broker.session.timeout.ms` has passed. All brokers stop at the same time: they are also controllers, so if they
         stopped one by one, the last broker would wait for a quorum.
         """
-        up = {broker: server for broker, server in self.servers.items() if broker not in self._kept_down}
+        back = [server for broker, server in self.servers.items() if broker not in self._kept_down]
         disturbed, self.disturbed = self.disturbed, True  # stays True if a step fails
         self.warm_for.clear()
-        self._down.update(up)
-        with ThreadPoolExecutor(max(1, len(up))) as threads:
-            list(threads.map(lambda server: server.stop(kill=False), up.values()))
+        self._down.update(self.servers)
+        with ThreadPoolExecutor(len(self.servers)) as threads:
+            list(threads.map(lambda server: server.stop(kill=False), self.servers.values()))
             if self.quick is not None:
                 chosen = self.quick if quick is None else quick
                 for server in self.servers.values():  # all of them each time, because an earlier change may have failed
                     server.use_compiler(quick=chosen)
                 self.quick = chosen
-            list(threads.map(lambda server: server.start(), up.values()))
-        self._down.difference_update(up)
+            list(threads.map(lambda server: server.start(), back))
+        self._down = {*self._kept_down}
         self._paused.clear()
         self.await_ready()
         self.disturbed = disturbed

@@ -295,10 +295,6 @@ OFFSETS_INTERVAL_S = 0.1
 CPU time here, and up to 2 ms on the brokers."""
 _LAG_ATTEMPTS = 4
 """Maximum number of requests for the lag of a share group in one reading."""
-_LATEST = -1
-"""Timestamp for the end offset in a ListOffsets request."""
-_NO_LEADER = -1
-"""Leader id in a metadata response for a partition whose replicas are all down."""
 
 Int64s = npt.NDArray[np.int64]
 

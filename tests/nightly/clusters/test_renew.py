@@ -30,7 +30,9 @@ def test_all_of_several_brokers_come_back() -> None:
     with provision(ClusterSpec(brokers=3, heap="256m"), target="local") as cluster:
         cluster.stop_broker(2)
         before = {*cluster.pids}
-        Side.of(cluster).restart()
+        side = Side.of(cluster)
+        side.keep_stopped()
+        side.restart()
         assert len({*cluster.pids} - before) == 2
         cluster.start_broker(2)
         assert len(cluster.pids) == 3

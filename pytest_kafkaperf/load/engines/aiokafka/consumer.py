@@ -30,6 +30,7 @@ _REBALANCE_S = 1
 _POSITION_TIMEOUT_S = 5
 """Time limit for setting positions. The worker retries until the round starts or stops."""
 _OFFSETS_TIMEOUT_S = REQUEST_TIMEOUT_S + 10
+"""Time limit for end offsets. The client may wait for a paused broker first."""
 _SETTLED_S = 1
 """Time without further records after which an application's complete output counts as all of it."""
 _CHECK_S = 0.2
@@ -335,7 +336,7 @@ class Consumer:
             async with asyncio.timeout(_OFFSETS_TIMEOUT_S):
                 return dict(await self._client.end_offsets(list(self._client.assignment())))
         except TimeoutError:
-            if self._missing() <= 0:
+            if self._missing() <= 0 and not self._existing:
                 return {}
             raise LoadError(f"a consumer got no end offsets within {_OFFSETS_TIMEOUT_S} s") from None
 
