@@ -106,7 +106,7 @@ async def bootstrap(client: Any) -> None:
     patient_ms = client._request_timeout_ms  # noqa: SLF001
     try:
         if len(client.hosts) > 1:
-            client._request_timeout_ms = _SOON_S * 1000  # noqa: SLF001
+            client._request_timeout_ms = min(patient_ms, _SOON_S * 1000)  # noqa: SLF001
             with contextlib.suppress(KafkaConnectionError):
                 await _bootstrap(client)
                 return

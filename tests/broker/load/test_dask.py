@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kafkaperf.clusters.admin.run_names import PREFIX
 from pytest_kafkaperf.core.errors import ClusterError, LoadError
 from pytest_kafkaperf.load.allocation import WorkerAllocation
 from pytest_kafkaperf.load.backends import dask_workers
@@ -34,7 +33,7 @@ from tests.support.dask_workers import (
 )
 from tests.support.patience import PATIENCE_S
 from tests.support.rounds import faults, run_scenario, within
-from tests.support.strangers import drop_topic, topics
+from tests.support.strangers import drop_topics_of_runs
 
 if TYPE_CHECKING:
     from pytest_kafkaperf.clusters.cluster import Cluster
@@ -237,6 +236,4 @@ def test_load_ends_with_its_controller(broker: Cluster, tmp_path: Path) -> None:
             controller.kill()
         wait_for_load_processes(workers, some=False)
         assert left_behind(workers) == ([], [], 0)
-    for name in topics(broker):  # a killed controller leaves its topic, too, until a later run sweeps it
-        if name.startswith(PREFIX):
-            drop_topic(broker, name)
+    drop_topics_of_runs(broker)

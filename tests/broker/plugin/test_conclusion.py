@@ -15,7 +15,7 @@ from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.plugin.conclusion import NOT_JUDGED
 from tests.support import mover
 from tests.support.project import Project, guard
-from tests.support.strangers import drop_topic
+from tests.support.strangers import drop_topic, drop_topics_of_runs
 
 FAILED = pytest.ExitCode.TESTS_FAILED
 BRIEF = 'rate="500 records/s", duration="300 ms", warmup="0 s", rounds=1'
@@ -192,12 +192,13 @@ def test_a_terminated_run_reports_what_it_knows(project: Project, on_broker: str
     assert unmeasured == [("test_endless", "not run"), ("test_next", "not run")]
 
 
-def test_a_killed_run_leaves_no_report_of_an_earlier_run(project: Project, on_broker: str) -> None:
+def test_a_killed_run_leaves_no_report_of_an_earlier_run(project: Project, broker: Cluster, on_broker: str) -> None:
     """Otherwise a reader of the file takes the last green run for this one."""
     green = f"--kafka-report=markdown:{project.folder / 'summary.md'}"
     assert project.test(FINE).run(on_broker, green).status == pytest.ExitCode.OK
     assert (project.folder / "summary.md").exists()
     _stopped_by(project, signal.SIGKILL, on_broker, green)
+    drop_topics_of_runs(broker)
     assert not (project.folder / "summary.md").exists()
 
 
