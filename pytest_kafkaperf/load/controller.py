@@ -177,9 +177,9 @@ class WorkerPool:
                 return LoadReport.failed(Cause.WORKER_FAILED, error)
             scenario, read = assignments[0].scenario, assignments[0].read_partitions
             checked = checking(pusher, check)
-            answers = functools.partial(_answers, assignments[0].bootstrap_servers, assignments[0].access)
+            is_alive = functools.partial(_is_alive, assignments[0].bootstrap_servers, assignments[0].access)
             margin_ns = self._backend.margin_ns
-            return _Round(futures, counters, scenario, read, checked, answers, progress, margin_ns).run()
+            return _Round(futures, counters, scenario, read, checked, is_alive, progress, margin_ns).run()
 
     def audit(self, task: AuditTask) -> Audit | Unaudited:
         """Audit the log; if the audit fails, return the reason."""
@@ -191,7 +191,7 @@ class WorkerPool:
             return Unaudited(str(error) or f"the audit did not finish ({type(error).__name__})")
 
 
-def _answers(servers: str, access: Access) -> bool:
+def _is_alive(servers: str, access: Access) -> bool:
     """Return True if a broker answers."""
     try:
         read_identity(servers, access, timeout_s=_ANSWER_S)
@@ -213,14 +213,15 @@ class _Round:
     _scenario: Scenario
     _read_partitions: int
     _check: Callable[[], None]
-    _answers: Callable[[], bool]
+    _is_alive: Callable[[], bool]
     _progress: Callable[[Progress], None]
     _margin_ns: int
     _checked_s: float = 0.0
     _phase_shown: str = ""
     _lag_s: float = 0.0
     _progressed: tuple[int, float] = (0, 0.0)
-    _answer: Future[bool] | None = None
+    _probe: Future[bool] | None = None
+    """Result of `_is_alive`, which is called once the load makes no progress."""
     _start_ns: int | None = None
     _drain_ns: int | None = None
     _workers: list[WorkerReport] = field(default_factory=list)
@@ -379,13 +380,13 @@ class _Round:
         """Give up if the count remains unchanged for too long while records are outstanding."""
         now_s = time.monotonic()
         if count != self._progressed[0] or pending <= 0:
-            self._progressed, self._answer = (count, now_s), None
+            self._progressed, self._probe = (count, now_s), None
             return
         silent_s = now_s - self._progressed[1]
         if silent_s <= SILENCE_TIMEOUT_S:
             return
-        self._answer = self._answer or detached(self._answers)
-        is_lost = self._answer.done() and not self._answer.result()
+        self._probe = self._probe or detached(self._is_alive)
+        is_lost = self._probe.done() and not self._probe.result()
         limit_s = SILENCE_TIMEOUT_S if is_lost else _LONGEST_SILENCE_S
         if silent_s > limit_s:
             raise ClusterLostError(

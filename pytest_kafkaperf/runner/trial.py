@@ -197,7 +197,7 @@ class TrialRunner:
             with self._stopwatch.measure(Span.WARM_UP):
                 found = warm_up(sides, workers, most_s=self._warm_up_s, short=short)
             trial.add(dict(zip(sides, found, strict=True)))
-            self._acted = self._acts
+            self._acted = self._has_actions
             turns = self._turns(trial, warm_up_s=time.monotonic() - began_s)
             if budget is not None:
                 turns = budget.limited(turns, lambda: len(self._sides[0].rounds) - self._repeats)
@@ -232,7 +232,7 @@ class TrialRunner:
             yield from (0, 1)  # as often the one side first as the other
 
     @property
-    def _acts(self) -> bool:
+    def _has_actions(self) -> bool:
         return any(side.side.has_actions for side in self._sides)
 
     def _is_late(self) -> bool:
@@ -245,7 +245,9 @@ class TrialRunner:
         last = [side.rounds[-1] for side in self._sides]
         problems = [problem for one in last for problem in one.problems]
         is_faulty = any(self.faults([one]) for one in last)
-        return bool(problems) and only_late(problems) and not (is_faulty or self._sides[0].searches or self._acts)
+        return (
+            bool(problems) and only_late(problems) and not (is_faulty or self._sides[0].searches or self._has_actions)
+        )
 
     def measure_fresh(self, budget: PerfTestBudget | None = None, label: str = "", *, restart: bool = True) -> Trial:
         """Run a further trial, by default on restarted brokers; brokers on all sides restart at the same time.

@@ -37,8 +37,8 @@ from pytest_kafkaperf.clusters.admin.wire import (
     ask_any,
     ask_controller,
     ask_coordinator,
+    ask_end_offsets,
     ask_for_topics,
-    ask_leaders,
     ask_soon,
 )
 from pytest_kafkaperf.core.errors import ClusterError
@@ -297,7 +297,7 @@ class Admin:
                     client.cluster.update_metadata(answer)
                     with contextlib.suppress(*_MOVING, TimeoutError):
                         async with soon(client):
-                            return dict(enumerate(await ask_leaders(client, topic, partitions)))
+                            return dict(enumerate(await ask_end_offsets(client, topic, partitions)))
                 elif error not in _MOVING:
                     raise error(topic)
                 elif time.monotonic() > deadline:  # until then, a broker's metadata may lack a new topic
@@ -306,7 +306,8 @@ class Admin:
 
     async def _is_gone(self, topic: str) -> bool:
         async with connected(self._servers, self._access) as client:
-            return await _is_unknown(client, topic)
+            answer = await ask_any(client, ask_for_topics([topic]))
+        return bool(answer.topics[0][0] == kafka_errors.UnknownTopicOrPartitionError.errno)
 
     async def _broker_properties(self) -> dict[int, dict[str, Property]]:
         async with connected(self._servers, self._access) as client:
@@ -348,12 +349,6 @@ _CHANGED = (2, 3, 4)
 """Sources of a value in DescribeConfigs: set at run time for one broker or for all brokers, or in a broker's file."""
 _DEFAULT = 5
 """Source of a default value."""
-
-
-async def _is_unknown(client: Any, topic: str) -> bool:
-    """Return True if a broker does not know the topic. The topic is never created, whatever the broker's properties."""
-    answer = await ask_any(client, ask_for_topics([topic]))
-    return bool(answer.topics[0][0] == kafka_errors.UnknownTopicOrPartitionError.errno)
 
 
 async def _try_to_delete(client: Any, groups: Sequence[str]) -> dict[str, type[Exception] | None]:

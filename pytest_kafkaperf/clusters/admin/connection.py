@@ -19,12 +19,7 @@ from typing import Any, Self, TypeVar
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import collect_hosts, create_conn
-from aiokafka.errors import (
-    KafkaConnectionError,
-    KafkaError,
-    SaslAuthenticationFailed,
-    UnsupportedSaslMechanismError,
-)
+from aiokafka.errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
@@ -103,7 +98,7 @@ async def bootstrap(client: Any) -> None:
 
     A server that is paused or switched off does not refuse the connection, and the others could answer meanwhile.
     """
-    patient_ms = client._request_timeout_ms  # noqa: SLF001
+    patient_ms = client._request_timeout_ms  # noqa: SLF001 - it is also aiokafka's only timeout for connecting
     try:
         if len(client.hosts) > 1:
             client._request_timeout_ms = min(patient_ms, _SOON_S * 1000)  # noqa: SLF001

@@ -222,7 +222,7 @@ async def ask_controller(client: Any, request: Any) -> Any:
         await asyncio.sleep(_TICK_S)
 
 
-async def ask_leaders(client: Any, topic: str, partitions: int) -> list[int]:
+async def ask_end_offsets(client: Any, topic: str, partitions: int) -> list[int]:
     """Return the end offset of each partition, from the leaders that the client knows.
 
     Raises:
@@ -256,6 +256,22 @@ async def _is_ready(client: Any, broker: int) -> bool:
             return bool(await client.ready(broker))
     except TimeoutError:
         return False
+
+
+def read_identity(servers: str, access: Access, *, timeout_s: float) -> tuple[str | None, int]:
+    """Return the cluster id, and the number of brokers; the id is None before Kafka 0.10.1.
+
+    Raises:
+        ClusterError: the cluster did not answer in time.
+
+    """
+
+    async def ask() -> tuple[str | None, int]:
+        async with connected(servers, access) as client:
+            answer = await ask_any(client, ask_for_topics([]))
+        return getattr(answer, "cluster_id", None), len(answer.brokers)
+
+    return call(ask(), "read the cluster id", servers, timeout_s=timeout_s)
 
 
 def _code_of(answer: Any) -> int:
@@ -294,22 +310,6 @@ _SALT_BYTES = 16
 _SCRAM_SHA_512 = 2
 
 
-def read_identity(servers: str, access: Access, *, timeout_s: float) -> tuple[str | None, int]:
-    """Return the cluster id, and the number of brokers; the id is None before Kafka 0.10.1.
-
-    Raises:
-        ClusterError: the cluster did not answer in time.
-
-    """
-
-    async def ask() -> tuple[str | None, int]:
-        async with connected(servers, access) as client:
-            answer = await ask_any(client, ask_for_topics([]))
-        return getattr(answer, "cluster_id", None), len(answer.brokers)
-
-    return call(ask(), "read the cluster id", servers, timeout_s=timeout_s)
-
-
 def create_scram_user(servers: str, access: Access, *, name: str, password: str) -> None:
     """Create a SCRAM-SHA-512 user or change its password.
 
@@ -324,8 +324,7 @@ async def _create(servers: str, access: Access, name: str, password: str) -> Non
     salt = secrets.token_bytes(_SALT_BYTES)
     salted = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ITERATIONS)
     async with connected(servers, access) as client:
-        request = _AlterUser(name, salt, salted)
-        answer = await ask_any(client, request)  # any broker forwards it to the controller
+        answer = await ask_any(client, _AlterUser(name, salt, salted))  # any broker forwards it to the controller
     for _, code, message, _ in answer.results:
         if code:
             raise ClusterError(f"{servers} rejected the creation of user {name!r}: {message or f'error {code}'}")

@@ -22,7 +22,7 @@ from pytest_kafkaperf.clusters.access.access import Access
 from pytest_kafkaperf.clusters.admin.connection import BoundedLoop, close
 from pytest_kafkaperf.clusters.admin.groups import Protocol, describe_group, offsets_in, offsets_request
 from pytest_kafkaperf.clusters.admin.preflight import gone
-from pytest_kafkaperf.clusters.admin.wire import ask_any, ask_for_topics, ask_leaders, by_partition
+from pytest_kafkaperf.clusters.admin.wire import ask_any, ask_end_offsets, ask_for_topics, by_partition
 from pytest_kafkaperf.clusters.cluster import Cluster
 from pytest_kafkaperf.clusters.monitoring.partitions import PartitionState
 from pytest_kafkaperf.clusters.monitoring.probes import ContainerProbe, Probe, ProcessProbe
@@ -405,4 +405,4 @@ class GroupWatcher(ClientWatcher):
         if not self._knows_leaders:  # aiokafka's own request would recreate a deleted topic
             client.cluster.update_metadata(await ask_any(client, ask_for_topics([self._topic])))
             self._knows_leaders = True
-        return await ask_leaders(client, self._topic, self._partitions)
+        return await ask_end_offsets(client, self._topic, self._partitions)
