@@ -51,6 +51,8 @@ LOOK_TIMEOUT_S = 5
 SWEEP_TIMEOUT_S = 10
 """Timeout for removing leftovers of crashed runs."""
 _TICK_S = 0.05
+_LEADERS_TICK_S = 0.01
+"""Pause before a topic's leaders are asked again. Each load waits for the leaders of its new topic."""
 _TRANSACTION_TIMEOUT_MS = 60_000
 """Default of aiokafka's and Kafka's own producers."""
 _MOVING = (
@@ -302,7 +304,7 @@ class Admin:
                     raise error(topic)
                 elif time.monotonic() > deadline:  # until then, a broker's metadata may lack a new topic
                     raise TopicGoneError(f"topic {topic!r} was deleted")
-                await asyncio.sleep(_TICK_S)
+                await asyncio.sleep(_LEADERS_TICK_S)
 
     async def _is_gone(self, topic: str) -> bool:
         async with connected(self._servers, self._access) as client:
